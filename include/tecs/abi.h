@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The segment: what the agent inside a game and a collector outside it share.
+ *
+ * One anonymous memory file (memfd, mode 0600, sealed against shrinking) that
+ * lives exactly as long as the game.  It is named TECS_SEGMENT_NAME, so a
+ * reader finds it from the pid alone among /proc/<pid>/fd.
+ *
+ * Rules of the format
+ *  - fixed-width types only, little endian, every structure padded to a
+ *    multiple of 8 bytes and every section to a multiple of 64;
+ *  - no pointers into the segment: places are offset + count;
+ *  - one writer for each field, named in its comment;
+ *  - a reader checks every offset, count and length that it did not write,
+ *    additions included, before it is used;
+ *  - unknown section tags, record types and trailing record bytes are skipped.
+ *
+ * A change that an older reader survives raises TECS_ABI_MINOR, any other
+ * raises TECS_ABI_MAJOR.
+ */
+#ifndef TECS_ABI_H
+#define TECS_ABI_H
+
+#include <stdint.h>
+
+#define TECS_SEGMENT_NAME "tecs-agent"
+
+#define TECS_ABI_MAGIC UINT64_C(0x1a47455353434554) /* "TECSSEG\x1a" */
+#define TECS_ABI_ENDIAN UINT32_C(0x01020304)
+#define TECS_ABI_MAJOR 1
+#define TECS_ABI_MINOR 0
+#define TECS_ABI_OLDEST 1 /* oldest major whose readers understand this */
+
+#define TECS_SLOTS 128          /* threads sampled at the same time */
+#define TECS_RING_BYTES 262144u /* a power of two */
+#define TECS_VMS 64             /* VMs known at the same time */
+#define TECS_SECTIONS 8
+
+/* What the agent is doing, and why it does nothing (header.state). */
+enum tecs_state {
+  TECS_STATE_STARTING = 0,
+  TECS_STATE_READY = 1, /* samples when asked */
+  TECS_STATE_OFF = 2,   /* header.reason says why */
+};
+
+enum tecs_reason {
+  TECS_REASON_NONE = 0,
+  TECS_REASON_SIGNAL_TAKEN = 1, /* a handler could not be installed */
+  TECS_REASON_NO_MEMORY = 2,
+};
+
+enum tecs_section_tag {
+  TECS_SECTION_CONTROL = 1, /* struct tecs_control, one */
+  TECS_SECTION_VMS = 2,     /* struct tecs_vm, TECS_VMS of them */
+  TECS_SECTION_SLOTS = 3,   /* struct tecs_slot, TECS_SLOTS of them */
+  TECS_SECTION_RINGS = 4,   /* bytes, one ring for each slot */
+};
+
+struct tecs_section {
+  uint32_t tag; /* enum tecs_section_tag */
+  uint32_t reserved;
+  uint64_t offset; /* from the start of the segment */
+  uint64_t size;   /* stride * count at least */
+  uint32_t stride; /* bytes of one element */
+  uint32_t count;
+};
+
+/* At offset 0.  Written by the agent before it is published, then constant
+ * apart from state and reason. */
+struct tecs_header {
+  uint64_t magic; /* TECS_ABI_MAGIC, stored last */
+  uint32_t endian;
+  uint16_t word_bytes; /* 8 */
+  uint16_t major;
+  uint16_t oldest;
+  uint16_t minor;
+  uint32_t header_size;  /* sizeof(struct tecs_header) */
+  uint64_t segment_size; /* of the agent's mapping; the file is shorter until a
+                            collector backs the rings */
+  uint32_t pid;          /* in the game's own pid namespace */
+  uint32_t uid;
+  uint64_t start_time; /* /proc/<pid>/stat field 22, clock ticks since boot */
+  uint32_t cookie;     /* upper half of every tick's signal value */
+  uint32_t section_count;
+  uint32_t state;  /* enum tecs_state */
+  uint32_t reason; /* enum tecs_reason */
+  uint64_t reserved[4];
+  char build[32]; /* version of the agent, NUL-terminated */
+  struct tecs_section section[TECS_SECTIONS];
+};
+
+enum tecs_control_flag {
+  TECS_CONTROL_NO_STACK = 1u, /* leave the native stack out of samples */
+};
+
+/* Written by the collector. */
+struct tecs_control {
+  uint32_t session;      /* 0: none; otherwise new for every session */
+  uint32_t owner;        /* collector's pid, in its own namespace */
+  uint64_t owner_start;  /* its start time: a dead owner is recognised */
+  uint32_t rings_backed; /* rings [0, n) have memory behind them */
+  uint32_t flags;        /* enum tecs_control_flag */
+  uint32_t stack_max;    /* bytes of native stack copied per sample, at most */
+  uint32_t depth_max;    /* Lua frames per sample, at most */
+  uint64_t reserved[4];
+};
+
+enum tecs_vm_state {
+  TECS_VM_FREE = 0,
+  TECS_VM_LIVE = 1,
+  TECS_VM_UNKNOWN = 2, /* a LuaJIT VM whose layout this agent does not know */
+  TECS_VM_CLAIMED = 3, /* being filled in */
+};
+
+/* A LuaJIT VM that the agent found.  Written by the agent. */
+struct tecs_vm {
+  uint32_t state;  /* enum tecs_vm_state, stored last */
+  uint32_t layout; /* index into the layouts of vmcore; UINT32_MAX unknown */
+  uint64_t g;      /* global_State */
+  uint64_t asm_pc; /* an address in the interpreter's machine code */
+  uint64_t asm_lo; /* bounds of that code as far as the dispatch table shows */
+  uint64_t asm_hi;
+  uint32_t tid;        /* thread that was seen running it first */
+  uint32_t found;      /* enum tecs_vm_found */
+  uint64_t zone_table; /* table of the loaded jit.zone, 0 when unknown */
+  uint64_t reserved;
+};
+
+enum tecs_vm_found {
+  TECS_FOUND_API = 1,    /* luaL_newstate, luaL_openlibs, lua_newstate */
+  TECS_FOUND_GETENV = 2, /* while the package library opened */
+  TECS_FOUND_SCAN = 3,   /* registers or stack of a sampled thread */
+};
+
+/* One per sampled thread.  The collector owns the life cycle: it sets tid and
+ * generation, then sends ticks that carry the slot's index. */
+struct tecs_slot {
+  /* written by the collector */
+  uint32_t tid;        /* 0: free; in the game's own pid namespace */
+  uint32_t generation; /* new for every assignment: the agent starts afresh */
+  uint64_t tail;       /* bytes consumed, ever growing */
+  uint64_t collector_reserved[6];
+  /* written by the agent */
+  uint64_t head;  /* bytes produced, ever growing, record aligned */
+  uint64_t calls; /* ticks that reached the handler */
+  uint64_t lost;  /* of them: ring full */
+  uint32_t generation_seen;
+  uint32_t fault_count; /* guarded loads that faulted */
+  uint64_t agent_reserved[4];
+};
+
+/* ---- Records in a ring: 8-aligned, never across the ring's end ---- */
+
+enum tecs_record_type {
+  TECS_RECORD_PAD = 0, /* skip to the ring's start */
+  TECS_RECORD_SAMPLE = 1,
+  TECS_RECORD_PROTO = 2,
+  TECS_RECORD_STRING = 3,
+  TECS_RECORD_MCODE = 4,
+};
+
+struct tecs_record {
+  uint32_t len; /* of the whole record, a multiple of 8, this included */
+  uint16_t type;
+  uint16_t flags;
+};
+
+enum tecs_native_form {
+  TECS_NATIVE_NONE = 0,
+  TECS_NATIVE_STACK = 1, /* registers and stack bytes: to be unwound */
+  TECS_NATIVE_ADDRS = 2, /* struct tecs_native, innermost first */
+};
+
+enum tecs_sample_flag {
+  TECS_SAMPLE_FAULT = 1u << 0,     /* a guarded load faulted */
+  TECS_SAMPLE_SYSCALL = 1u << 1,   /* interrupted in a system call */
+  TECS_SAMPLE_STACK_CUT = 1u << 2, /* stack_max ended the copy */
+  TECS_SAMPLE_ZONES_CUT = 1u << 3,
+};
+
+/* x86-64 registers in DWARF numbering, then the return address column. */
+enum { TECS_REGS = 17, TECS_REG_RSP = 7, TECS_REG_RIP = 16 };
+
+/* Followed by vm_count tecs_sample_vm (innermost VM first), lua_count
+ * tecs_frame (innermost first, all VMs in that order), zone_count tecs_zone
+ * (outermost first, VMs innermost first), then the native part. */
+struct tecs_sample {
+  struct tecs_record rec;
+  uint64_t time_ns; /* CLOCK_MONOTONIC */
+  uint32_t tid;
+  uint32_t seq;     /* tick number within the slot's generation */
+  uint32_t flags;   /* enum tecs_sample_flag */
+  uint32_t cost_ns; /* spent in the handler */
+  uint8_t native_form;
+  uint8_t vm_count;
+  uint16_t lua_count;
+  uint16_t zone_count;
+  uint16_t native_count; /* TECS_NATIVE_ADDRS */
+  uint32_t stack_len;    /* TECS_NATIVE_STACK: bytes, a multiple of 8 */
+  uint32_t reserved;
+  uint64_t stack_base;     /* address of the first of them */
+  uint64_t reg[TECS_REGS]; /* at the interruption */
+};
+
+enum tecs_vm_class {
+  TECS_CLASS_NONE = 0,
+  TECS_CLASS_VMASM = 1,      /* in the interpreter's machine code */
+  TECS_CLASS_TRACE = 2,      /* in a trace */
+  TECS_CLASS_TRACE_C = 3,    /* in C called from a trace */
+  TECS_CLASS_TRACE_EXIT = 4, /* jit_base set, trace not found */
+  TECS_CLASS_C = 5,          /* in C called from the interpreter */
+  TECS_CLASS_OUTER = 6,      /* not the innermost VM of this thread */
+};
+
+/* Why a Lua walk ended before the bottom of the stack; 0: it did not. */
+enum tecs_walk_error {
+  TECS_WALK_OK = 0,
+  TECS_WALK_NO_THREAD = 1, /* no running lua_State to start from */
+  TECS_WALK_BAD_FRAME = 2, /* frame pointer outside the Lua stack */
+  TECS_WALK_NOT_FUNC = 3,  /* slot holds no function */
+  TECS_WALK_BAD_PROTO = 4,
+  TECS_WALK_BAD_PC = 5, /* return pc outside its function */
+  TECS_WALK_BAD_LINK = 6,
+  TECS_WALK_BAD_BASE = 7,
+  TECS_WALK_NO_SNAPSHOT = 8,
+  TECS_WALK_NO_PARENT = 9, /* coroutine whose resumer is not found */
+  TECS_WALK_DEPTH = 10,    /* depth_max reached: cut, not wrong */
+  TECS_WALK_INTERN = 11,   /* a name could not be recorded */
+};
+
+struct tecs_sample_vm {
+  uint64_t g;
+  uint64_t L;
+  uint64_t cframe;   /* innermost C frame of L, flag bits removed */
+  uint64_t mcode_pc; /* pc within the trace, 0 outside */
+  int32_t vmstate;
+  uint32_t layout;
+  uint16_t trace;
+  uint16_t snapshot;
+  uint8_t vm_class; /* enum tecs_vm_class */
+  uint8_t rule;     /* how the leaf frame was found, vmcore/walk.c */
+  uint8_t error;    /* enum tecs_walk_error */
+  uint8_t reserved;
+};
+
+enum tecs_frame_kind {
+  TECS_FRAME_LUA = 1,    /* value: prototype id; pc: bytecode position */
+  TECS_FRAME_C = 2,      /* value: address of the C function; pc: ffid */
+  TECS_FRAME_CFRAME = 3, /* value: address of the C frame that the frames
+                            since the previous one of these ran on */
+  TECS_FRAME_LOST = 4,   /* a frame that could not be read */
+};
+
+enum tecs_frame_flag {
+  TECS_FRAME_INLINED = 1u << 0, /* known from a trace's snapshot only */
+};
+
+struct tecs_frame {
+  uint64_t value;
+  uint32_t pc; /* 1 + index of the current instruction; 0: unknown */
+  uint8_t kind;
+  uint8_t flags;
+  uint8_t vm; /* index into the sample's VMs */
+  uint8_t reserved;
+};
+
+enum tecs_zone_kind {
+  TECS_ZONE_STRING = 1, /* value: string id */
+  TECS_ZONE_NUMBER = 2, /* value: bits of a double */
+  TECS_ZONE_OTHER = 3,  /* value: LuaJIT's internal type tag */
+};
+
+struct tecs_zone {
+  uint64_t value;
+  uint32_t kind;
+  uint32_t vm; /* index into the sample's VMs */
+};
+
+struct tecs_native {
+  uint64_t ip;
+  uint64_t cfa;
+};
+
+/* Ids are per slot generation; the image precedes its first use unless it did
+ * not fit (then the sample carries TECS_FRAME_LOST instead). */
+struct tecs_string {
+  struct tecs_record rec;
+  uint32_t id;
+  uint32_t full_len; /* of the string in the game */
+  uint32_t len;      /* bytes that follow, its first ones */
+  uint32_t reserved;
+};
+
+enum tecs_proto_flag {
+  TECS_PROTO_LINES = 1u << 0,      /* line table follows */
+  TECS_PROTO_LINES_CUT = 1u << 1,  /* it was too long to be carried */
+  TECS_PROTO_NAME_KNOWN = 1u << 2, /* the source's name, or that it has none */
+  TECS_PROTO_CHUNK_TAIL = 1u << 3, /* chunk name cut: its first byte and tail */
+};
+
+/* Image of a prototype: chunk name, name, line table follow, each padded to a
+ * multiple of 8. */
+struct tecs_proto {
+  struct tecs_record rec;
+  uint32_t id;
+  uint32_t flags;
+  uint64_t addr; /* of the GCproto */
+  uint64_t g;
+  uint32_t firstline;
+  uint32_t numline;
+  uint32_t sizebc;      /* instructions */
+  uint32_t opcode_hash; /* FNV-1a over the opcode bytes */
+  uint32_t chunk_len;   /* bytes of chunk name that follow */
+  uint32_t name_len;    /* bytes of function name that follow */
+  uint32_t lines_len;   /* bytes of line table that follow */
+  uint32_t line_width;  /* 1, 2 or 4: of one entry of it */
+};
+
+struct tecs_range {
+  uint64_t lo;
+  uint64_t hi;
+};
+
+/* Machine code areas of a VM's traces, sent when they change; count
+ * tecs_range follow. */
+struct tecs_mcode {
+  struct tecs_record rec;
+  uint64_t g;
+  uint32_t count;
+  uint32_t reserved;
+};
+
+#endif

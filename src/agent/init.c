@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Start of the agent in a process, and again in a child by fork.
+ */
+#include <elf.h>
+#include <link.h>
+#include <pthread.h>
+#include <sys/auxv.h>
+#include <unistd.h>
+
+#include "agent/agent_internal.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+
+#ifndef TECS_BUILD
+#define TECS_BUILD "unversioned"
+#endif
+
+struct agent agent = {.shm = {.fd = -1}};
+
+extern void *__libc_stack_end; /* ld.so: the stack pointer at the entry */
+
+static uint32_t make_cookie(void)
+{
+  uint64_t c = clock_mono_ns() * UINT64_C(0x9e3779b97f4a7c15);
+  const uint64_t *random = (const uint64_t *)getauxval(AT_RANDOM);
+  if (random)
+    c ^= random[1] * UINT64_C(0xbf58476d1ce4e5b9);
+  c ^= (uint64_t)getpid() << 20;
+  return (uint32_t)(c >> 32) | 1;
+}
+
+static void start(void)
+{
+  agent.cookie = make_cookie();
+  agent.pid = getpid();
+  if (shm_create(&agent.shm, TECS_BUILD, agent.cookie) != RESULT_OK)
+    return;
+  registry_republish();
+  atomic_release(&agent.ready, 1u);
+  shm_publish(&agent.shm, TECS_STATE_READY, TECS_REASON_NONE);
+}
+
+/* The child has its parent's VMs, but the parent's segment is not mapped in
+ * it. */
+static void forked(void)
+{
+  if (!agent.ready)
+    return;
+  atomic_release(&agent.ready, 0u);
+  agent.shm.base = NULL; /* not inherited (MADV_DONTFORK) */
+  shm_destroy(&agent.shm);
+  handler_forked();
+  start();
+}
+
+__attribute__((constructor)) static void init(void)
+{
+  if (getauxval(AT_SECURE)) /* a privileged program: stay out of it */
+    return;
+  agent.main_stack_end = (uint64_t)__libc_stack_end;
+  if (!signals_install())
+    return;
+  start();
+  pthread_atfork(NULL, NULL, forked);
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Moments at which a VM shows itself: the API's constructors when the program
+ * calls them in a shared LuaJIT, and, in every LuaJIT, the getenv("LUA_PATH")
+ * of luaopen_package.
+ */
+#include <dlfcn.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "base/atomics.h"
+#include "vmcore/discover.h"
+
+typedef struct lua_State lua_State;
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The function that the caller would have got without us.  RTLD_NEXT does not
+ * see a library that came by dlopen(RTLD_LOCAL): then it is looked for in the
+ * libluajit that is loaded. */
+static void *real_function(const char *name)
+{
+  void *f = dlsym(RTLD_NEXT, name);
+  if (f)
+    return f;
+  static const char *const sonames[] = {"libluajit-5.1.so.2",
+                                        "libluajit-5.1.so"};
+  for (size_t i = 0; i < sizeof sonames / sizeof sonames[0] && !f; i++) {
+    void *h = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
+    if (!h)
+      continue;
+    f = dlsym(h, name);
+    dlclose(h);
+  }
+  return f;
+}
+
+#define REAL(name)                                                             \
+  static __typeof__(name) *real;                                               \
+  if (!real)                                                                   \
+  *(void **)&real = real_function(#name)
+
+EXPORT lua_State *luaL_newstate(void);
+/* Other Luas have a third argument: passed on. */
+EXPORT lua_State *lua_newstate(void *alloc, void *ud, unsigned seed);
+EXPORT void luaL_openlibs(lua_State *L);
+EXPORT void lua_close(lua_State *L);
+EXPORT char *getenv(const char *name);
+
+lua_State *luaL_newstate(void)
+{
+  REAL(luaL_newstate);
+  lua_State *L = real ? real() : NULL;
+  if (L && agent.ready)
+    install_into(L, TECS_FOUND_API);
+  return L;
+}
+
+lua_State *lua_newstate(void *alloc, void *ud, unsigned seed)
+{
+  REAL(lua_newstate);
+  lua_State *L = real ? real(alloc, ud, seed) : NULL;
+  if (L && agent.ready)
+    install_into(L, TECS_FOUND_API);
+  return L;
+}
+
+void luaL_openlibs(lua_State *L)
+{
+  REAL(luaL_openlibs);
+  if (agent.ready)
+    install_into(L, TECS_FOUND_API);
+  if (real)
+    real(L);
+}
+
+void lua_close(lua_State *L)
+{
+  REAL(lua_close);
+  uint64_t g = 0;
+  if (agent.ready) {
+    struct vm_mem mem;
+    struct vm_mem *previous = guard_enter(&mem);
+    for (uint32_t i = 0; i < vm_layout_count() && !g; i++)
+      g = vm_thread_global(&mem, vm_layout_get(i), (uint64_t)L);
+    guard_leave(previous);
+  }
+  if (real)
+    real(L);
+  if (g)
+    registry_remove(g);
+}
+
+/* ---- getenv ---- */
+
+enum { CALLER_STACK = 4096 };
+
+/* luaopen_package's lua_State: on the stack of its caller, running a C
+ * function, on this very stack. */
+static uint64_t calling_thread(struct vm_mem *m, uint64_t sp, uint64_t end)
+{
+  for (uint64_t p = sp; p < end; p += 8) {
+    uint64_t v = vm_load8(m, p);
+    if (!vm_plausible(v) || (v >= sp && v < end))
+      continue;
+    for (uint32_t i = 0; i < vm_layout_count(); i++) {
+      const struct vm_layout *lay = vm_layout_get(i);
+      uint64_t g = vm_thread_global(m, lay, v);
+      if (!g || vm_load8(m, g + lay->g_cur_L) != v ||
+          vm_load8(m, g + lay->g_jit_base))
+        continue;
+      uint64_t cframe = vm_load8(m, v + lay->L_cframe) & ~UINT64_C(3);
+      if (cframe > sp && cframe < sp + 2 * CALLER_STACK)
+        return v;
+    }
+  }
+  return 0;
+}
+
+static void package_opens(void)
+{
+  struct vm_mem mem;
+  guard_install();
+  struct vm_mem *previous = guard_enter(&mem);
+  uint64_t sp = (uint64_t)__builtin_frame_address(0);
+  uint64_t L = calling_thread(&mem, sp, sp + CALLER_STACK);
+  guard_leave(previous);
+  if (L)
+    install_into((void *)L, TECS_FOUND_GETENV);
+}
+
+char *getenv(const char *name)
+{
+  REAL(getenv);
+  if (agent.ready && !strcmp(name, "LUA_PATH"))
+    package_opens();
+  return real ? real(name) : NULL;
+}

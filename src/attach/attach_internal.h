@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The program's main room: options in, verdict out.  The only room that may
+ * print or exit; everything but main.c is linked into its unit test as well.
+ */
+#ifndef ATTACH_ATTACH_INTERNAL_H
+#define ATTACH_ATTACH_INTERNAL_H
+
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "session/session.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+#define ATTACH_NAME "tecs-attach"
+
+/* ---- exit status (verdict.c) ---- */
+
+enum status {
+  STATUS_DONE = 0,
+  STATUS_FAILED = 1,
+  STATUS_USAGE = 2,
+  STATUS_UNREACHABLE = 3,
+  STATUS_NO_VM = 4,
+  /* launch mode, as env(1) and timeout(1) have it */
+  STATUS_LAUNCH_FAILED = 125,
+  STATUS_LAUNCH_CANNOT_RUN = 126,
+  STATUS_LAUNCH_NOT_FOUND = 127,
+};
+
+enum status verdict_status(enum result r);
+/* Of an ended command: its own status, or 128 + the signal that ended it. */
+int verdict_of_wait(int wait_status);
+
+/* ---- units (units.c) ---- */
+
+#define UNITS_US UINT64_C(1000)
+#define UNITS_MS UINT64_C(1000000)
+#define UNITS_S UINT64_C(1000000000)
+
+/* `10`, `1.5s`, `500us`, `10ms`, `2m`, `1h` into nanoseconds; a bare number
+ * counts in `bare` nanoseconds.  False: anything else, an overflow included. */
+bool units_time(const char *text, uint64_t bare, uint64_t *ns);
+/* `999`, `0.5`: times a second, into the interval in nanoseconds. */
+bool units_rate(const char *text, uint64_t *ns);
+/* A decimal integer in [lo, hi] and nothing else. */
+bool units_int(const char *text, long lo, long hi, long *out);
+
+/* ---- options (options.c, help.c) ---- */
+
+#define OPTIONS_INTERVAL_MIN (100 * UNITS_US)
+#define OPTIONS_INTERVAL_MAX (60 * UNITS_S)
+#define OPTIONS_DURATION_MAX (365 * 24 * 3600 * UNITS_S)
+#define OPTIONS_WAIT_MAX (24 * 3600 * UNITS_S)
+#define OPTIONS_DEPTH_MAX 4096
+
+enum options_action {
+  OPTIONS_RUN = 0,
+  OPTIONS_HELP = 1,
+  OPTIONS_VERSION = 2,
+};
+
+struct verb;
+
+struct options {
+  enum options_action action;
+  const struct verb *verb;
+  pid_t pid;      /* 0: launch mode */
+  char **command; /* NULL-terminated; NULL: attach to pid */
+  uint64_t interval_ns;
+  uint64_t duration_ns; /* 0: none */
+  uint64_t wait_ns;
+  long depth;
+  const char *zone;   /* NULL: every sample */
+  const char *output; /* NULL: stdout */
+  const char *format; /* NULL: by the output's suffix */
+  bool threads, vms;
+  bool lines, native, lua, zones, state;
+  bool require_agent;
+  bool verbose, quiet;
+};
+
+/* argv[argc] is NULL.  USAGE with the text for the user. */
+enum result options_parse(int argc, char **argv, struct options *o,
+                          struct error *e);
+/* The text of --help: only what works in this version. */
+void options_help(struct strbuf *b);
+/* The contract's formats: OK for one that this version writes. */
+enum result format_check(const char *name, const char *path, struct error *e);
+
+/* One row of the table of options. */
+struct option_row {
+  char letter;      /* 0: long name only */
+  const char *name; /* without the dashes */
+  const char *arg;  /* NULL: takes no value */
+  enum result (*set)(struct options *o, const char *value, struct error *e);
+  size_t flag; /* set NULL: offset of the bool that becomes `value` */
+  bool value;
+  const char *help;
+};
+extern const struct option_row options_table[];
+extern const size_t options_count;
+
+/* ---- verbs (verbs.c) ---- */
+
+struct verb {
+  const char *name;
+  int (*run)(const struct options *o); /* NULL: not in this version */
+  const char *help;
+};
+extern const struct verb verbs_table[];
+extern const size_t verbs_count;
+const struct verb *verb_find(const char *name); /* NULL: no verb */
+
+/* ---- record (record.c) ---- */
+
+int record_run(const struct options *o);
+struct session_options record_session_options(const struct options *o);
+
+/* ---- what the user is told (closing.c) ---- */
+
+struct closing {
+  const struct session_account *acc;
+  uint64_t interval_ns;
+  const char *zone; /* NULL: none */
+  bool stopped;     /* the target was in state T */
+};
+/* The one line of honest accounting, without a newline. */
+void closing_line(struct strbuf *b, const struct closing *c);
+/* Why there are no samples; nothing is added when there are some. */
+void closing_why_empty(struct strbuf *b, const struct closing *c);
+void closing_progress(struct strbuf *b, const struct session_account *acc,
+                      uint64_t elapsed_ns);
+/* acc += more */
+void account_add(struct session_account *acc,
+                 const struct session_account *more);
+
+/* "tecs-attach: text\n" on stderr. */
+void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* ---- signals (signals.c) ---- */
+
+extern volatile sig_atomic_t signals_stop;
+/* SIGINT, SIGTERM and SIGHUP (unless ignored: nohup) raise signals_stop;
+ * SIGPIPE is ignored. */
+void signals_install(void);
+/* Back to what they were, so that a second Ctrl-C ends the program. */
+void signals_restore(void);
+/* Those that a launched command must find at their default. */
+void signals_defaults(sigset_t *set);
+int signals_seen(void); /* the signal that raised the flag, 0: none */
+
+/* ---- a thread beside the session (watch.c) ---- */
+
+/* Prints the progress line, and ends the session when the reader of stdout
+ * has gone. */
+struct watch {
+  pthread_t thread;
+  pthread_t main;
+  int quit[2]; /* pipe; -1: not started */
+  bool tty;    /* progress line wanted */
+  bool to_stdout;
+  pid_t pid;
+  const char *comm;
+  const struct session_account *acc;
+};
+enum result watch_start(struct watch *w, struct error *e);
+void watch_stop(struct watch *w);
+
+/* ---- launch mode (launch.c, agentlib.c) ---- */
+
+struct launch {
+  pid_t pid; /* 0: nothing launched */
+  int wait_status;
+  bool reaped;
+};
+/* Path of the agent library that belongs to this program.  NOTFOUND. */
+enum result agentlib_path(char *out, size_t size, struct error *e);
+/* Value of LD_PRELOAD: what was there and the agent.  USAGE: the dynamic
+ * loader can't take such a path. */
+enum result agentlib_preload(const char *old, const char *lib,
+                             struct strbuf *out, struct error *e);
+/* Starts the command with the agent.  *status is set on failure.  With
+ * quiet_stdout its output goes to our stderr, since stdout is the profile's. */
+enum result launch_start(struct launch *l, char **command, bool quiet_stdout,
+                         enum status *status, struct error *e);
+bool launch_ended(struct launch *l);
+void launch_wait(struct launch *l);
+
+/* ---- reaching the target (reach.c) ---- */
+
+/* Opens the process and waits for the agent in one that has just started. */
+enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
+                       struct target **out, struct error *e);
+bool reach_stopped(struct target *t);
+
+#endif

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "attach/attach_internal.h"
+
+void say(const char *fmt, ...)
+{
+  char text[1024];
+  va_list ap;
+  va_start(ap, fmt);
+  vsnprintf(text, sizeof text, fmt, ap);
+  va_end(ap);
+  /* In one write, so that lines of programs that share a terminal stay whole.
+   */
+  fprintf(stderr, ATTACH_NAME ": %s\n", text);
+}
+
+static void counted(struct strbuf *b, uint64_t n, const char *noun)
+{
+  strbuf_printf(b, "%" PRIu64 " %s%s", n, noun, n == 1 ? "" : "s");
+}
+
+/* Hertz with one digit after the point, none when it is 0. */
+static void hertz(struct strbuf *b, double hz)
+{
+  uint64_t tenths = (uint64_t)(hz * 10 + 0.5);
+  strbuf_printf(b, "%" PRIu64, tenths / 10);
+  if (tenths % 10)
+    strbuf_printf(b, ".%" PRIu64, tenths % 10);
+}
+
+static void samples_part(struct strbuf *b, const struct closing *c)
+{
+  const struct session_account *a = c->acc;
+  counted(b, a->samples, "sample");
+  strbuf_printf(b, " of %" PRIu64 " sent, %" PRIu64 " lost", a->sent, a->lost);
+  if (a->filtered)
+    strbuf_printf(b, ", %" PRIu64 " outside zone %s", a->filtered,
+                  c->zone ? c->zone : "?");
+  strbuf_printf(b, ", %" PRIu64 " partial", a->partial);
+  if (a->partial)
+    strbuf_add_str(b, " (a stack that does not reach its root)");
+  if (a->lua_partial)
+    strbuf_printf(b, ", %" PRIu64 " with an incomplete Lua part",
+                  a->lua_partial);
+}
+
+static void rate_part(struct strbuf *b, const struct closing *c)
+{
+  const struct session_account *a = c->acc;
+  double seconds = (double)a->elapsed_ns / 1e9;
+  strbuf_add_str(b, "; ");
+  hertz(b, seconds > 0 ? (double)a->ticks / seconds : 0);
+  strbuf_add_str(b, " of ");
+  hertz(b, 1e9 / (double)c->interval_ns);
+  strbuf_printf(b, " Hz for %.1f s", seconds);
+  if (a->skipped) {
+    strbuf_add_str(b, ", ");
+    counted(b, a->skipped, "late tick");
+    strbuf_add_str(b, " left out");
+  }
+}
+
+static void seen_part(struct strbuf *b, const struct session_account *a)
+{
+  strbuf_add_str(b, "; ");
+  counted(b, a->vms, "VM");
+  if (a->unknown_vms)
+    strbuf_printf(b,
+                  " (and %u of a LuaJIT build that this version does not "
+                  "know)",
+                  a->unknown_vms);
+  strbuf_add_str(b, ", ");
+  counted(b, a->threads, "thread");
+  if (a->blocked_threads) {
+    strbuf_add_str(b, " (and ");
+    counted(b, a->blocked_threads, "thread");
+    strbuf_add_str(b, a->blocked_threads == 1
+                          ? " that blocks SIGURG, not sampled)"
+                          : " that block SIGURG, not sampled)");
+  }
+}
+
+void closing_line(struct strbuf *b, const struct closing *c)
+{
+  const struct session_account *a = c->acc;
+  samples_part(b, c);
+  rate_part(b, c);
+  seen_part(b, a);
+  strbuf_printf(
+      b, "; engine agent, own CPU %.1f%%",
+      a->elapsed_ns ? 100.0 * (double)a->cpu_ns / (double)a->elapsed_ns : 0.0);
+}
+
+void closing_why_empty(struct strbuf *b, const struct closing *c)
+{
+  const struct session_account *a = c->acc;
+  if (a->samples)
+    return;
+  strbuf_add_str(b, "no samples: ");
+  if (a->filtered)
+    strbuf_printf(b, "all %" PRIu64 " were outside zone %s", a->filtered,
+                  c->zone ? c->zone : "?");
+  else if (a->sent)
+    strbuf_printf(b,
+                  "could not read any: %" PRIu64 " asked for, %" PRIu64 " lost",
+                  a->sent, a->lost);
+  else if (c->stopped)
+    strbuf_add_str(b, "the target is stopped (state T)");
+  else if (a->blocked_threads)
+    strbuf_add_str(b, "the target's busy threads block SIGURG");
+  else
+    strbuf_add_str(b, "the target was idle (no thread on a CPU)");
+}
+
+/* Another thread is adding while this one reads. */
+#define LOOK(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
+
+void closing_progress(struct strbuf *b, const struct session_account *acc,
+                      uint64_t elapsed_ns)
+{
+  uint64_t samples = LOOK(acc->samples), lost = LOOK(acc->lost);
+  unsigned vms = LOOK(acc->vms), threads = LOOK(acc->threads);
+  strbuf_printf(b, "%" PRIu64 " s: ", elapsed_ns / UNITS_S);
+  counted(b, samples, "sample");
+  strbuf_printf(b, ", %" PRIu64 " lost, ", lost);
+  counted(b, vms, "VM");
+  strbuf_add_str(b, ", ");
+  counted(b, threads, "thread");
+  strbuf_add_str(b, " (Ctrl-C ends and writes)");
+}
+
+void account_add(struct session_account *acc,
+                 const struct session_account *more)
+{
+  acc->ticks += more->ticks;
+  acc->skipped += more->skipped;
+  acc->sent += more->sent;
+  acc->samples += more->samples;
+  acc->filtered += more->filtered;
+  acc->partial += more->partial;
+  acc->lua_partial += more->lua_partial;
+  acc->lost += more->lost;
+  acc->blocked_threads += more->blocked_threads;
+  acc->elapsed_ns += more->elapsed_ns;
+  acc->cpu_ns += more->cpu_ns;
+  acc->bytes += more->bytes;
+  acc->vms += more->vms;
+  acc->unknown_vms += more->unknown_vms;
+  if (more->threads > acc->threads)
+    acc->threads = more->threads;
+}

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT
+# One convenience library a room (src/README.md), so that each unit test links
+# only the rooms that its own may use.
+
+noinst_LTLIBRARIES += src/libroom-base.la
+src_libroom_base_la_SOURCES = \
+	src/base/atomics.h \
+	src/base/clock.h \
+	src/base/result.c \
+	src/base/result.h
+
+noinst_LTLIBRARIES += src/libroom-shm.la
+src_libroom_shm_la_SOURCES = \
+	src/shm/attach.c \
+	src/shm/create.c \
+	src/shm/records.c \
+	src/shm/ring.c \
+	src/shm/shm.h \
+	src/shm/shm_internal.h
+
+noinst_LTLIBRARIES += src/libroom-vmcore.la
+src_libroom_vmcore_la_SOURCES = \
+	src/vmcore/bcname.c \
+	src/vmcore/bcname.h \
+	src/vmcore/bcname_internal.h \
+	src/vmcore/bcname_path.c \
+	src/vmcore/bcname_proto.c \
+	src/vmcore/bcname_sink.c \
+	src/vmcore/bcname_text.c \
+	src/vmcore/bcname_vars.c \
+	src/vmcore/discover.c \
+	src/vmcore/discover.h \
+	src/vmcore/layout.c \
+	src/vmcore/layout.h \
+	src/vmcore/leaf.c \
+	src/vmcore/mem.h \
+	src/vmcore/trace.c \
+	src/vmcore/walk.c \
+	src/vmcore/walk.h \
+	src/vmcore/walk_internal.h \
+	src/vmcore/zone.c \
+	src/vmcore/zone.h
+
+noinst_LTLIBRARIES += src/libroom-util.la
+src_libroom_util_la_SOURCES = \
+	src/util/error.c \
+	src/util/error.h \
+	src/util/hash.h \
+	src/util/idmap.c \
+	src/util/idmap.h \
+	src/util/interner.c \
+	src/util/interner.h \
+	src/util/strbuf.c \
+	src/util/strbuf.h \
+	src/util/utf8.c \
+	src/util/utf8.h
+
+noinst_LTLIBRARIES += src/libroom-target.la
+src_libroom_target_la_SOURCES = \
+	src/target/luajit.c \
+	src/target/maps.c \
+	src/target/proc.c \
+	src/target/read.c \
+	src/target/recorded.c \
+	src/target/segment.c \
+	src/target/target.c \
+	src/target/target.h \
+	src/target/target_internal.h \
+	src/target/threads.c
+
+noinst_LTLIBRARIES += src/libroom-symbols.la
+src_libroom_symbols_la_SOURCES = \
+	src/symbols/debugfile.c \
+	src/symbols/demangle.c \
+	src/symbols/dynsym.c \
+	src/symbols/fde.c \
+	src/symbols/image.c \
+	src/symbols/module.c \
+	src/symbols/modules.c \
+	src/symbols/symbols.h \
+	src/symbols/symbols_internal.h \
+	src/symbols/symtab.c
+src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS) $(DW_CFLAGS)
+
+noinst_LTLIBRARIES += src/libroom-vm.la
+src_libroom_vm_la_SOURCES = \
+	src/vm/ffnames_20220320.c \
+	src/vm/image.c \
+	src/vm/store.c \
+	src/vm/vm.h \
+	src/vm/vm_internal.h
+
+noinst_LTLIBRARIES += src/libroom-unwind.la
+src_libroom_unwind_la_SOURCES = \
+	src/unwind/unwind.h
+src_libroom_unwind_la_CPPFLAGS = $(AM_CPPFLAGS) $(UNWIND_CFLAGS)
+
+noinst_LTLIBRARIES += src/libroom-profile.la
+src_libroom_profile_la_SOURCES = \
+	src/profile/profile.c \
+	src/profile/profile.h
+
+noinst_LTLIBRARIES += src/libroom-merge.la
+src_libroom_merge_la_SOURCES = \
+	src/merge/merge.h
+
+noinst_LTLIBRARIES += src/libroom-session.la
+src_libroom_session_la_SOURCES = \
+	src/session/session.h
+
+noinst_LTLIBRARIES += src/libroom-output.la
+src_libroom_output_la_SOURCES = \
+	src/output/collapsed.c \
+	src/output/file.c \
+	src/output/output.h \
+	src/output/output_internal.h \
+	src/output/sanitise.c
+
+# The agent runs inside games: nothing but the C library, nothing bound lazily
+# (the dynamic linker must not run in a signal handler), never unloaded (its
+# handler stays installed).
+pkglib_LTLIBRARIES += src/libtecs-agent.la
+src_libtecs_agent_la_SOURCES = \
+	src/agent/agent_internal.h \
+	src/agent/guard.c \
+	src/agent/registry.c \
+	src/agent/signals.c
+src_libtecs_agent_la_LIBADD = src/libroom-shm.la src/libroom-vmcore.la \
+	src/libroom-base.la -ldl -lpthread
+src_libtecs_agent_la_LDFLAGS = -module -avoid-version -shared -no-undefined \
+	-Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
+	-Wl,--version-script=$(srcdir)/src/agent/agent.map
+EXTRA_src_libtecs_agent_la_DEPENDENCIES = $(srcdir)/src/agent/agent.map
+EXTRA_DIST += src/agent/agent.map
+
+# Everything of the program but main, for its unit test.
+noinst_LTLIBRARIES += src/libroom-attach.la
+src_libroom_attach_la_SOURCES = \
+	src/attach/agentlib.c \
+	src/attach/attach_internal.h \
+	src/attach/closing.c \
+	src/attach/formats.c \
+	src/attach/help.c \
+	src/attach/launch.c \
+	src/attach/options.c \
+	src/attach/reach.c \
+	src/attach/record.c \
+	src/attach/signals.c \
+	src/attach/units.c \
+	src/attach/verbs.c \
+	src/attach/verdict.c \
+	src/attach/watch.c
+
+collector_rooms = src/libroom-output.la src/libroom-session.la \
+	src/libroom-merge.la src/libroom-profile.la src/libroom-unwind.la \
+	src/libroom-vm.la src/libroom-symbols.la src/libroom-target.la \
+	src/libroom-shm.la src/libroom-vmcore.la src/libroom-util.la \
+	src/libroom-base.la
+symbols_libs = $(ELF_LIBS) $(DW_LIBS) $(IBERTY_LIBS)
+
+bin_PROGRAMS += src/tecs-attach
+src_tecs_attach_SOURCES = src/attach/main.c
+src_tecs_attach_LDADD = src/libroom-attach.la $(collector_rooms) \
+	$(UNWIND_LIBS) $(symbols_libs)
+
+pkginclude_HEADERS = include/tecs/abi.h
+EXTRA_DIST += src/README.md src/layers.txt

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "merge/merge.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "merge/merge_internal.h"
+
+/* ---- zones ---- */
+
+/* k-th zone of the sample from the outside: those of the outermost VM first.
+ * The record has them by VM, innermost VM first. */
+static void zone_order(const struct sample_view *s, unsigned *vm, size_t *at)
+{
+  size_t n = s->sample->zone_count;
+  while (*vm > 0) {
+    while (*at < n && s->zone[*at].vm != *vm - 1)
+      ++*at;
+    if (*at < n)
+      return;
+    *at = 0;
+    --*vm;
+  }
+}
+
+static const char *zone_next(struct merging *g, unsigned *vm, size_t *at)
+{
+  zone_order(g->s, vm, at);
+  if (!*vm)
+    return NULL;
+  return vm_zone_text(g->vm, g->slot, &g->s->zone[(*at)++]);
+}
+
+static bool zone_matches(struct merging *g)
+{
+  const char *prefix = g->o->zone_prefix, *text;
+  if (!prefix || !*prefix)
+    return true;
+  unsigned vm = g->s->sample->vm_count;
+  size_t at = 0;
+  struct strbuf *path = &g->m->text;
+  strbuf_clear(path);
+  while ((text = zone_next(g, &vm, &at))) {
+    if (path->len)
+      strbuf_add(path, "/", 1);
+    strbuf_add_str(path, text);
+  }
+  g->nomem = g->nomem || path->failed;
+  return !strncmp(strbuf_text(path), prefix, strlen(prefix));
+}
+
+/* ---- the stack ---- */
+
+static void add(struct merging *g, uint32_t frame)
+{
+  struct merge_memory *m = g->m;
+  if (m->stack_count == m->stack_cap) {
+    size_t cap = m->stack_cap * 2 + 256;
+    uint32_t *stack = realloc(m->stack, cap * sizeof *stack);
+    if (!stack) {
+      g->nomem = true;
+      return;
+    }
+    m->stack = stack;
+    m->stack_cap = cap;
+  }
+  m->stack[m->stack_count++] = frame;
+}
+
+/* How many items, from the innermost, the depth leaves; *cut: not all. */
+static size_t kept_items(const struct merging *g, bool *cut)
+{
+  const struct merge_memory *m = g->m;
+  unsigned left = g->o->depth;
+  size_t n = 0;
+  *cut = false;
+  for (size_t i = 0; i < m->item_count; i++) {
+    if (m->item[i].mark)
+      continue;
+    if (!left--) {
+      *cut = true;
+      return n;
+    }
+    n = i + 1;
+  }
+  return m->item_count;
+}
+
+static uint32_t with_state(struct merging *g, uint32_t frame, char letter)
+{
+  struct merge_memory *m = g->m;
+  uint64_t key = (uint64_t)frame << 8 | (unsigned char)letter;
+  uint32_t id;
+  if (idmap_get(&m->with_state, key, &id))
+    return id;
+  strbuf_clear(&m->text);
+  strbuf_printf(&m->text, "%s_[%c]",
+                interner_text(profile_frames(m->profile), frame), letter);
+  id = merge_intern(g, strbuf_text(&m->text));
+  if (m->text.failed || !idmap_put(&m->with_state, key, id))
+    g->nomem = true;
+  return id;
+}
+
+static void add_state(struct merging *g)
+{
+  struct merge_memory *m = g->m;
+  char letter = 'C'; /* no VM: native code */
+  if (g->s->sample->vm_count)
+    letter = vm_state_letter(g->s->vm[0].layout, g->s->vm[0].vmstate);
+  if (!g->o->state || !letter)
+    return;
+  if (!m->stack_count)
+    add(g, with_state(g, merge_intern(g, ""), letter));
+  else
+    m->stack[m->stack_count - 1] =
+        with_state(g, m->stack[m->stack_count - 1], letter);
+}
+
+static void compose(struct merging *g, struct merge_result *res)
+{
+  struct merge_memory *m = g->m;
+  unsigned vm = g->s->sample->vm_count;
+  size_t at = 0;
+  const char *zone;
+  bool cut;
+  size_t n = kept_items(g, &cut);
+  m->stack_count = 0;
+  if (g->o->root)
+    add(g, merge_intern(g, g->o->root));
+  while (g->o->zones && (zone = zone_next(g, &vm, &at)))
+    add(g, merge_intern(g, zone));
+  if (cut)
+    add(g, m->fixed[FIXED_TRUNCATED]);
+  for (size_t i = n; i > 0; i--) {
+    add(g, m->item[i - 1].frame);
+    res->partial =
+        res->partial || m->item[i - 1].frame == m->fixed[FIXED_PARTIAL];
+  }
+  add_state(g);
+}
+
+enum result merge_sample(const struct merge_options *o, unsigned slot,
+                         const struct sample_view *s,
+                         const struct unwind_stack *native,
+                         struct modules *modules, struct vm_store *vm,
+                         struct profile *p, struct merge_result *res)
+{
+  struct merging g = {.o = o,
+                      .slot = slot,
+                      .s = s,
+                      .native = native,
+                      .modules = modules,
+                      .vm = vm,
+                      .m = merge_memory_of(p)};
+  *res = (struct merge_result){.verdict = MERGE_FILTERED,
+                               .has_vm = s->sample->vm_count > 0};
+  if (!g.m)
+    return RESULT_NOMEM;
+  if (!zone_matches(&g))
+    return g.nomem ? RESULT_NOMEM : RESULT_OK;
+  res->verdict = MERGE_KEPT;
+  merge_interleave(&g);
+  compose(&g, res);
+  if (g.nomem)
+    return RESULT_NOMEM;
+  return profile_add(p, g.m->stack, g.m->stack_count, 1);
+}
+
+enum result merge_finish(struct profile *p, struct vm_store *vm)
+{
+  struct interner *frames = profile_frames(p);
+  struct strbuf text = STRBUF_INIT;
+  enum result r = RESULT_OK;
+  size_t count = interner_count(frames);
+  for (size_t i = 0; i < count && r == RESULT_OK; i++) {
+    strbuf_clear(&text);
+    if (!vm_text_settle(vm, interner_text(frames, (uint32_t)i), &text))
+      continue;
+    r = text.failed ? RESULT_NOMEM
+                    : profile_rename(p, (uint32_t)i, strbuf_text(&text));
+  }
+  strbuf_free(&text);
+  return r;
+}

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * One sample into one stack: zones, then native and Lua frames exactly as they
+ * called each other, then the VM state.
+ */
+#ifndef MERGE_MERGE_H
+#define MERGE_MERGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "profile/profile.h"
+#include "shm/shm.h"
+#include "unwind/unwind.h"
+#include "vm/vm.h"
+
+struct merge_options {
+  bool native; /* native frames */
+  bool lua;    /* Lua frames and builtins */
+  bool zones;
+  bool state;              /* the _[N] frame */
+  bool lines;              /* current line instead of the first */
+  unsigned depth;          /* native and Lua frames kept, innermost first */
+  const char *zone_prefix; /* NULL: every sample */
+  const char *root;        /* frame put outermost (threads, VMs); NULL: none */
+};
+
+enum merge_verdict {
+  MERGE_KEPT = 1,
+  MERGE_FILTERED = 2, /* another zone */
+};
+
+struct merge_result {
+  enum merge_verdict verdict;
+  bool partial; /* the stack carries a [partial] mark */
+  bool has_vm;
+};
+
+/* Adds one stack with weight 1 to the profile: root, zones, [truncated] where
+ * the depth cut, then native and Lua frames, outermost first.  The VM state is
+ * the end of the innermost frame's text (`update (game.lua:12)_[N]`), a frame
+ * of its own where there is no other.
+ * native may be NULL when o->native is false, modules NULL when neither native
+ * frames nor C functions are to be named (replay).
+ * OK, NOMEM.  What is remembered between samples lives in the profile. */
+enum result merge_sample(const struct merge_options *o, unsigned slot,
+                         const struct sample_view *s,
+                         const struct unwind_stack *native,
+                         struct modules *modules, struct vm_store *vm,
+                         struct profile *p, struct merge_result *res);
+
+/* Gives the frames whose names were open their names, as far as `vm` knows them
+ * by now.  To be called when sampling has ended and vm_store_name_late has run,
+ * before the store is freed; may be called before that too, for a look at the
+ * profile. */
+enum result merge_finish(struct profile *p, struct vm_store *vm);
+
+#endif

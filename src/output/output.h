@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A profile in, bytes out.
+ */
+#ifndef OUTPUT_OUTPUT_H
+#define OUTPUT_OUTPUT_H
+
+#include <stdbool.h>
+
+#include "profile/profile.h"
+#include "util/error.h"
+#include "util/strbuf.h"
+
+/* Collapsed stacks: `frame;frame count` lines, appended to *out.  Frame texts
+ * are made fit here:
+ *  - `;`, tabs and line breaks (Unicode's too) become `_`, other control
+ *    characters `?`;
+ *  - a byte that is no UTF-8 becomes U+FFFD;
+ *  - a text without a visible character becomes `?`;
+ *  - where this makes two different texts equal, the changed ones get `#` and
+ *    a hash of their original bytes, the same in every run;
+ *  - the last frame never ends in a space and a number.
+ * A `_[N]` at the end of a frame stays at its end.  Lines that are equal add
+ * up: there is one line for a stack.  A stack without frames is `?`.
+ * OK or NOMEM. */
+enum result output_collapsed(struct profile *p, struct strbuf *out);
+
+/* First thing in a program: remembers whether stdout is open, and puts
+ * /dev/null in the place of closed standard descriptors, so that no other file
+ * gets their numbers. */
+void output_guard_standard_fds(void);
+
+/* Where a result goes: a file that appears complete or not at all, or stdout.
+ * Opened before sampling, so that a path that can't be written is refused
+ * first.  A file that exists already keeps its permissions; a path that is no
+ * regular file (a fifo, /dev/full) is opened and written directly. */
+struct output_file;
+enum result output_file_open(const char *path, struct output_file **out,
+                             struct error *e); /* NULL or "-": stdout */
+/* A pipe that nobody reads any more: the result has no use. */
+bool output_file_reader_gone(const struct output_file *f);
+/* Writes everything and closes.  END: the reader of a pipe has gone.  Frees
+ * the handle in every case.  SIGPIPE is ignored meanwhile. */
+enum result output_file_finish(struct output_file *f, const struct strbuf *b,
+                               struct error *e);
+/* Leaves what stood there before. */
+void output_file_abandon(struct output_file *f);
+
+#endif

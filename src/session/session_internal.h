@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Shared by the files of this room only.
+ */
+#ifndef SESSION_SESSION_INTERNAL_H
+#define SESSION_SESSION_INTERNAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "session/session.h"
+#include "shm/shm.h"
+#include "symbols/symbols.h"
+#include "unwind/unwind.h"
+#include "vm/vm.h"
+
+#define MS UINT64_C(1000000)
+#define SEC UINT64_C(1000000000)
+
+/* ---- threads.c: which threads there are, and which of them run ---- */
+
+struct thread {
+  pid_t tid;
+  int schedstat; /* kept open; -1: not yet */
+  int stat;
+  bool no_schedstat; /* this kernel has none: state alone decides */
+  bool running;      /* when last looked at */
+  char last[64];     /* text of schedstat */
+  uint64_t active;   /* time of the last look that found it changed */
+  int slot;          /* -1: none */
+  unsigned blocked;  /* times in a row it was found to block the signal */
+  uint64_t blocked_at;
+};
+
+struct threads {
+  struct thread *v;
+  size_t count, cap;
+  struct target_tids tids; /* scratch of the scan */
+  unsigned long mark;
+  uint64_t scanned;
+};
+
+enum gate {
+  GATE_IDLE = 0,
+  GATE_RUN = 1,
+  GATE_GONE = 2,
+};
+
+void thread_init(struct thread *th, pid_t tid, uint64_t now);
+void thread_close(struct thread *th);
+/* One look.  Costs one small read for a thread that has not run since. */
+enum gate thread_gate(struct target *t, struct thread *th, uint64_t now);
+/* Every how many ticks an idle thread is looked at. */
+unsigned threads_idle_divisor(size_t idle, uint64_t interval_ns);
+bool thread_is_idle(const struct thread *th, uint64_t now);
+
+/* ---- slots.c: slots of the segment, and what was sent to each ---- */
+
+struct slot {
+  pid_t tid; /* 0: free; as the collector sees it */
+  uint32_t generation;
+  uint64_t calls_base, lost_base; /* the agent's counts at the assignment */
+  uint64_t sent;
+  uint64_t given_up; /* of the sent: consumed, but not by the agent */
+  uint64_t sent_at;
+  uint64_t named;
+  bool gave; /* a sample */
+  char root[64]; /* frame that stands for the thread */
+};
+
+/* ---- drain.c ---- */
+
+struct vm_info {
+  uint64_t g;
+  uint64_t asm_pc, table_lo, table_hi; /* as the agent says */
+  uint64_t lo, hi;                     /* as the unwind table says */
+  bool live;
+};
+
+/* ---- session.c ---- */
+
+/* What stays over an exec is outside; one part is one program image. */
+struct session {
+  struct target *t;
+  const struct session_options *o;
+  struct session_account *acc;
+  struct profile *p;
+  const volatile sig_atomic_t *stop;
+  struct error *e;
+
+  uint64_t start, end; /* CLOCK_MONOTONIC; end UINT64_MAX: none */
+  uint64_t cpu_start;
+  uint64_t random;
+
+  struct shm shm;
+  uint32_t cookie;
+  bool claimed;
+  struct modules *modules;
+  struct unwinder *unwinder;
+  struct vm_store *vm;
+  struct unwind_stack *stack;
+  struct threads threads;
+  struct slot slot[TECS_SLOTS];
+  struct vm_info vms[TECS_VMS];
+  struct unwind_vm unwind_vm[UINT8_MAX]; /* vm_count is 8 bits wide */
+  unsigned rings; /* backed */
+
+  uint64_t next_tick, tick_grid; /* when, and the grid point it belongs to */
+  uint64_t tick_number;
+  uint64_t next_drain, next_alive, next_segment, next_second, next_wait;
+  uint64_t next_refresh; /* of the modules, not before */
+  unsigned drain_first;
+  size_t idle;
+  enum result failed; /* a tick met an error that ends the session */
+
+  bool waiting; /* no VM yet */
+  unsigned wait_round;
+  bool has_luajit;
+};
+
+/* ---- claim.c ---- */
+
+/* Opens the segment, checks that it is this process's, takes the lock that one
+ * sampling session holds, and announces the session in control. */
+enum result claim_take(struct session *s);
+void claim_drop(struct session *s);
+
+/* ---- slots.c ---- */
+
+/* Slot for a thread that is about to be signalled; false: none, or failed. */
+bool slot_assign(struct session *s, struct thread *th, uint64_t now);
+/* Adds the slot's counts to the account and frees it; drain it first. */
+void slot_release(struct session *s, unsigned i);
+/* May another signal be sent, or is the last one still on its way? */
+bool slot_ready(struct session *s, struct thread *th, uint64_t now);
+/* Signals that have neither been answered nor given up. */
+uint64_t slot_outstanding(const struct session *s, unsigned i);
+bool slot_half_full(const struct session *s, unsigned i);
+
+/* ---- ticks.c ---- */
+
+void ticks_rescan(struct session *s, uint64_t now);
+void ticks_fire(struct session *s, uint64_t now);
+/* Sets the next tick after one at `now`; counts the ones left out. */
+void ticks_schedule(struct session *s, uint64_t now);
+void ticks_free(struct session *s);
+
+/* ---- drain.c ---- */
+
+/* Processes what the rings hold until the deadline; a ring that is more than
+ * half full does not wait. */
+void drain_rings(struct session *s, uint64_t deadline);
+void drain_slot(struct session *s, unsigned i, uint64_t deadline);
+/* Takes over the segment's table of VMs. */
+void drain_vms(struct session *s);
+/* Maps again, unless done a moment ago.  Whether anything changed. */
+bool drain_refresh(struct session *s, uint64_t now);
+
+/* ---- wait.c ---- */
+
+/* NOVM when the wait is over, or when a child has the VM. */
+enum result wait_check(struct session *s, uint64_t now);
+/* The session ends and there was no VM. */
+enum result wait_failed(struct session *s, uint64_t now);
+/* Child of t with a VM in its agent's segment, or (deep) with LuaJIT in its
+ * files; 0: none. */
+pid_t wait_find_child(struct target *t, bool deep, char comm[16]);
+
+#endif

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The clock, the threads it looks at, and the signal.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "session/session_internal.h"
+
+#define SCAN_FORCED (250 * MS) /* although the mark says that nothing changed */
+
+static void forget(struct session *s, size_t k)
+{
+  struct threads *ths = &s->threads;
+  struct thread *th = &ths->v[k];
+  if (th->slot >= 0) {
+    drain_slot(s, (unsigned)th->slot, UINT64_MAX);
+    slot_release(s, (unsigned)th->slot);
+  }
+  thread_close(th);
+  memmove(th, th + 1, (--ths->count - k) * sizeof *th);
+}
+
+static bool add(struct threads *ths, pid_t tid, size_t at, uint64_t now)
+{
+  if (ths->count == ths->cap) {
+    size_t cap = ths->cap ? ths->cap * 2 : 32;
+    struct thread *grown = realloc(ths->v, cap * sizeof *grown);
+    if (!grown)
+      return false;
+    ths->v = grown;
+    ths->cap = cap;
+  }
+  memmove(&ths->v[at + 1], &ths->v[at], (ths->count - at) * sizeof *ths->v);
+  thread_init(&ths->v[at], tid, now);
+  ths->count++;
+  return true;
+}
+
+static int by_number(const void *a, const void *b)
+{
+  pid_t x = *(const pid_t *)a, y = *(const pid_t *)b;
+  return (x > y) - (x < y);
+}
+
+/* Both lists ascend. */
+static void update(struct session *s, uint64_t now)
+{
+  struct threads *ths = &s->threads;
+  const struct target_tids *tids = &ths->tids;
+  size_t k = 0;
+  for (size_t i = 0; i < tids->count; i++) {
+    while (k < ths->count && ths->v[k].tid < tids->tid[i])
+      forget(s, k);
+    if (k < ths->count && ths->v[k].tid == tids->tid[i])
+      k++;
+    else if (add(ths, tids->tid[i], k, now))
+      k++;
+  }
+  while (k < ths->count)
+    forget(s, k);
+}
+
+void ticks_rescan(struct session *s, uint64_t now)
+{
+  struct threads *ths = &s->threads;
+  unsigned long mark = target_thread_mark(s->t);
+  if (ths->scanned && mark == ths->mark && now - ths->scanned < SCAN_FORCED)
+    return;
+  ths->mark = mark;
+  ths->scanned = now;
+  if (target_threads(s->t, &ths->tids) != RESULT_OK)
+    return; /* the check for the target's end follows soon */
+  qsort(ths->tids.tid, ths->tids.count, sizeof(pid_t), by_number);
+  update(s, now);
+}
+
+void ticks_free(struct session *s)
+{
+  for (size_t k = 0; k < s->threads.count; k++)
+    thread_close(&s->threads.v[k]);
+  free(s->threads.v);
+  target_tids_free(&s->threads.tids);
+  memset(&s->threads, 0, sizeof s->threads);
+}
+
+/* The value tells our signal from the program's own, this session's slot from
+ * an older one's. */
+static long send(struct session *s, struct thread *th)
+{
+  const struct slot *sl = &s->slot[th->slot];
+  siginfo_t si;
+  memset(&si, 0, sizeof si);
+  si.si_signo = SIGURG;
+  si.si_code = SI_QUEUE;
+  si.si_pid = getpid();
+  si.si_uid = getuid();
+  uint64_t value = (uint64_t)s->cookie << 32 |
+                   (uint64_t)(sl->generation & 0xffff) << 16 |
+                   (uint64_t)th->slot;
+  si.si_value.sival_ptr = (void *)(uintptr_t)value;
+  return syscall(SYS_rt_tgsigqueueinfo, target_pid(s->t), th->tid, SIGURG, &si);
+}
+
+/* false: the thread is gone. */
+static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
+{
+  if (th->slot < 0 && !slot_assign(s, th, now))
+    return true;
+  if (!slot_ready(s, th, now))
+    return true;
+  struct slot *sl = &s->slot[th->slot];
+  sl->sent_at = now;
+  if (send(s, th) == 0) {
+    sl->sent++;
+    s->acc->sent++;
+    return true;
+  }
+  if (errno == EPERM)
+    s->failed = error_set(s->e, RESULT_PERM,
+                          "not permitted to send a signal to process %d; run "
+                          "tecs-attach as its user or as root (CAP_KILL)",
+                          (int)target_pid(s->t));
+  return errno != ESRCH;
+}
+
+void ticks_fire(struct session *s, uint64_t now)
+{
+  struct threads *ths = &s->threads;
+  unsigned divisor = threads_idle_divisor(s->idle, s->o->interval_ns);
+  size_t idle = 0;
+  s->acc->ticks++;
+  s->tick_number++;
+  for (size_t k = 0; k < ths->count && !s->failed;) {
+    struct thread *th = &ths->v[k];
+    bool is_idle = thread_is_idle(th, now);
+    idle += is_idle;
+    bool alive = true;
+    if (!is_idle || (s->tick_number + k) % divisor == 0) {
+      enum gate g = thread_gate(s->t, th, now);
+      alive = g != GATE_GONE && (g == GATE_IDLE || tick_thread(s, th, now));
+    }
+    if (alive)
+      k++;
+    else
+      forget(s, k);
+  }
+  s->idle = idle;
+}
+
+/* xorshift64 (Marsaglia) */
+static uint64_t random_below(uint64_t *state, uint64_t n)
+{
+  *state ^= *state << 13;
+  *state ^= *state >> 7;
+  *state ^= *state << 17;
+  return n ? *state % n : 0;
+}
+
+/* Ticks stand on a grid, each moved by up to half an interval: a game's frames
+ * come at a fixed rate, too, and a bare grid would meet the same places of a
+ * frame again and again.  The mean rate stays what was asked for. */
+void ticks_schedule(struct session *s, uint64_t now)
+{
+  uint64_t interval = s->o->interval_ns;
+  s->tick_grid += interval;
+  if (now > s->tick_grid + interval) {
+    uint64_t late = (now - s->tick_grid) / interval;
+    s->tick_grid += late * interval;
+    s->acc->skipped += late;
+  }
+  s->next_tick = s->tick_grid + random_below(&s->random, interval / 2);
+}

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The shared segment: created and published by the agent, opened and checked
+ * by the collector.  This room alone knows its bytes.  No malloc, stdio or
+ * locks here: the agent links it.
+ */
+#ifndef SHM_SHM_H
+#define SHM_SHM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "base/result.h"
+#include "tecs/abi.h"
+
+/* A mapping of the segment; plain addresses into it.  Either side. */
+struct shm {
+  uint8_t *base;
+  size_t size;    /* bytes mapped */
+  int fd;         /* -1: none */
+  uint64_t inode; /* agent: of fd, in case the game closed it */
+  struct tecs_header *header;
+  struct tecs_control *control;
+  struct tecs_vm *vms;
+  struct tecs_slot *slots;
+  uint8_t *rings;
+  uint8_t *scratch; /* collector: a record copied out of a ring */
+};
+
+/* ---- agent ---- */
+
+/* Creates and maps the segment of this process and fills its header, in state
+ * STARTING.  The mapping reaches over the rings, which have no memory yet.
+ * *s is all zero with fd -1 after a failure. */
+enum result shm_create(struct shm *s, const char *build, uint32_t cookie);
+/* Magic last: from here on a reader may find it. */
+void shm_publish(struct shm *s, enum tecs_state state, enum tecs_reason why);
+void shm_destroy(struct shm *s);
+
+/* Reserves len bytes (a multiple of 8) in a ring for the producer; NULL when
+ * full, or when the consumer's tail makes no sense.  shm_ring_commit makes
+ * `used` <= len of them visible. */
+void *shm_ring_reserve(struct tecs_slot *slot, uint8_t *ring, uint32_t len);
+void shm_ring_commit(struct tecs_slot *slot, uint32_t used);
+
+/* ---- collector ---- */
+
+/* Maps and checks a segment.  fd is taken over also on failure.
+ * VERSION: found_major and found_minor say what was met. */
+struct shm_attach_info {
+  uint16_t found_major;
+  uint16_t found_oldest;
+  const char *what; /* static text: which check failed */
+};
+enum result shm_attach(struct shm *s, int fd, struct shm_attach_info *info);
+void shm_detach(struct shm *s);
+
+/* Backs rings [0, count) with memory and sets control->rings_backed.
+ * FULL: there is none left. */
+enum result shm_back_rings(struct shm *s, unsigned count);
+/* Gives the rings' memory back (end of a session). */
+void shm_release_rings(struct shm *s);
+
+/* Next record of a slot's ring, or NULL when it is drained.  The bytes are a
+ * private copy, valid until the next peek at any slot.  *bad counts records
+ * whose framing was wrong: the ring is then resynchronised at its head. */
+const struct tecs_record *shm_ring_peek(struct shm *s, unsigned slot,
+                                        uint64_t *bad);
+void shm_ring_consume(struct shm *s, unsigned slot,
+                      const struct tecs_record *rec);
+
+/* ---- records, checked: every pointer lies inside the record ---- */
+
+struct sample_view {
+  const struct tecs_sample *sample;
+  const struct tecs_sample_vm *vm;  /* sample->vm_count */
+  const struct tecs_frame *lua;     /* sample->lua_count */
+  const struct tecs_zone *zone;     /* sample->zone_count */
+  const struct tecs_native *native; /* sample->native_count */
+  const uint8_t *stack;             /* sample->stack_len */
+};
+struct proto_view {
+  const struct tecs_proto *proto;
+  const char *chunk;    /* proto->chunk_len bytes, not NUL-terminated */
+  const char *name;     /* proto->name_len */
+  const uint8_t *lines; /* proto->lines_len */
+};
+/* CORRUPT when a count or length points outside the record. */
+enum result record_sample(const struct tecs_record *rec, struct sample_view *v);
+enum result record_proto(const struct tecs_record *rec, struct proto_view *v);
+enum result record_string(const struct tecs_record *rec,
+                          const struct tecs_string **s, const char **bytes);
+enum result record_mcode(const struct tecs_record *rec,
+                         const struct tecs_mcode **m,
+                         const struct tecs_range **ranges);
+
+#endif

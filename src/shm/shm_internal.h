@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Where the sections of the segment stand.  Only the creator needs these; a
+ * reader takes them from the section table.
+ */
+#ifndef SHM_SHM_INTERNAL_H
+#define SHM_SHM_INTERNAL_H
+
+#include "tecs/abi.h"
+
+#define SEGMENT_CONTROL_OFFSET 1024u
+#define SEGMENT_VMS_OFFSET 4096u
+#define SEGMENT_SLOTS_OFFSET 16384u
+#define SEGMENT_RINGS_OFFSET 65536u /* page aligned: backed ring by ring */
+#define SEGMENT_FIXED_SIZE SEGMENT_RINGS_OFFSET
+#define SEGMENT_SIZE                                                           \
+  (SEGMENT_RINGS_OFFSET + (uint64_t)TECS_SLOTS * TECS_RING_BYTES)
+
+_Static_assert(sizeof(struct tecs_section) == 32, "abi");
+_Static_assert(sizeof(struct tecs_header) == 384, "abi");
+_Static_assert(sizeof(struct tecs_control) == 64, "abi");
+_Static_assert(sizeof(struct tecs_vm) == 64, "abi");
+_Static_assert(sizeof(struct tecs_slot) == 128, "abi");
+_Static_assert(sizeof(struct tecs_record) == 8, "abi");
+_Static_assert(sizeof(struct tecs_sample) == 192, "abi");
+_Static_assert(sizeof(struct tecs_sample_vm) == 48, "abi");
+_Static_assert(sizeof(struct tecs_frame) == 16, "abi");
+_Static_assert(sizeof(struct tecs_zone) == 16, "abi");
+_Static_assert(sizeof(struct tecs_native) == 16, "abi");
+_Static_assert(sizeof(struct tecs_string) == 24, "abi");
+_Static_assert(sizeof(struct tecs_proto) == 64, "abi");
+_Static_assert(sizeof(struct tecs_range) == 16, "abi");
+_Static_assert(sizeof(struct tecs_mcode) == 24, "abi");
+
+_Static_assert(sizeof(struct tecs_header) <= SEGMENT_CONTROL_OFFSET, "fit");
+_Static_assert(SEGMENT_VMS_OFFSET + sizeof(struct tecs_vm) * TECS_VMS <=
+                   SEGMENT_SLOTS_OFFSET,
+               "fit");
+_Static_assert(SEGMENT_SLOTS_OFFSET + sizeof(struct tecs_slot) * TECS_SLOTS <=
+                   SEGMENT_RINGS_OFFSET,
+               "fit");
+
+#endif

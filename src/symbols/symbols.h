@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The ELF files mapped into a target: which one an address belongs to, its
+ * unwind tables, its symbols.  Addresses are the target's run-time ones
+ * unless called "elf" (the file's own virtual addresses).
+ */
+#ifndef SYMBOLS_SYMBOLS_H
+#define SYMBOLS_SYMBOLS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "target/target.h"
+#include "util/error.h"
+
+struct modules;
+struct module;
+
+/* Reads the maps once.  The target outlives the modules. */
+enum result modules_new(struct target *t, struct modules **out,
+                        struct error *e);
+void modules_free(struct modules *m);
+/* Reads the maps again; modules that are still mapped the same way stay (their
+ * pointers too), others are kept until modules_free but no longer found.
+ * Returns whether anything changed.  Cheap enough for once a second. */
+bool modules_refresh(struct modules *m);
+/* Module whose executable (or any, for data) mapping holds addr, or NULL. */
+const struct module *modules_find(struct modules *m, uint64_t addr);
+/* Any mapping at all at addr, executable?  (anonymous code: JITs) */
+bool modules_is_anon_exec(struct modules *m, uint64_t addr);
+
+const char *module_name(const struct module *mod); /* base name, "[vdso]" */
+const char *module_path(const struct module *mod);
+bool module_is_vdso(const struct module *mod);
+uint64_t module_bias(const struct module *mod); /* run-time minus elf */
+/* Run-time e_entry of a program or a dynamic linker, 0 for anything else:
+ * that field means nothing in a library. */
+uint64_t module_entry(const struct module *mod);
+/* Run-time address of .eh_frame_hdr and its size; false: none. */
+bool module_eh_frame_hdr(const struct module *mod, uint64_t *addr,
+                         uint64_t *size);
+/* .eh_frame, also of files without the header (static executables). */
+bool module_eh_frame(const struct module *mod, uint64_t *addr, uint64_t *size);
+/* n bytes of the file image at a run-time address in a loaded segment (from
+ * the file, or from memory when the file can't be reached). */
+bool module_read(const struct module *mod, uint64_t addr, void *buf, size_t n);
+
+struct symbol {
+  const char *name; /* demangled; lives as long as the modules */
+  uint64_t start;   /* run-time */
+  uint64_t size;    /* never 0 */
+};
+/* The symbol whose [value, value + size) holds addr, from .symtab; a file
+ * without one: from .dynsym and its separate debug file (build-id, debuglink)
+ * together; a file that can't be reached: from its dynamic symbols in memory.
+ * false: none. */
+bool module_symbol(const struct module *mod, uint64_t addr, struct symbol *out);
+/* The unwind table's entry that covers addr.  All run-time addresses. */
+struct fde {
+  uint64_t addr;       /* of the entry itself, in .eh_frame */
+  uint64_t start, end; /* the code it covers */
+};
+/* By .eh_frame_hdr's search table, or one that is built from .eh_frame where
+ * the header is missing or has an unusual encoding; false: none. */
+bool module_fde(const struct module *mod, uint64_t addr, struct fde *out);
+/* Start (run-time) of the function that the unwind table covers at addr;
+ * false: none. */
+bool module_function_range(const struct module *mod, uint64_t addr,
+                           uint64_t *start, uint64_t *end);
+
+/* C++ and Rust names for people; NULL when it is neither.  malloc'ed. */
+char *symbols_demangle(const char *mangled);
+
+#endif

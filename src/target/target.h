@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The process that is looked at: its maps, threads, memory, children and the
+ * agent's segment in it.  Nothing here stops or changes it.
+ *
+ * Everything works through one living thread of the process, so that it goes
+ * on when the main thread has ended (its /proc/<pid>/maps, fd and exe are
+ * empty then): paths are /proc/<pid>/task/<tid>/...
+ */
+#ifndef TARGET_TARGET_H
+#define TARGET_TARGET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "util/error.h"
+
+struct target;
+
+/* GONE: no such process.  PERM: it belongs to someone else, or the system
+ * forbids it; the text names uid, ptrace_scope and the cure. */
+enum result target_open(pid_t pid, struct target **out, struct error *e);
+/* A recording of a process (for replays): <dir>/maps is the text of its maps,
+ * <dir>/root/<path> are the files.  It is never alive and has no memory, no
+ * threads and no segment: reading them says GONE.  IO: no such folder. */
+enum result target_open_recorded(const char *dir, struct target **out,
+                                 struct error *e);
+void target_close(struct target *t);
+pid_t target_pid(const struct target *t);
+uint64_t target_start_time(const struct target *t); /* stat field 22 */
+/* Still the same process (pid and start time), not a zombie as a whole. */
+bool target_alive(struct target *t);
+/* Name of the process, NUL-terminated, at most 15 bytes. */
+void target_comm(struct target *t, char out[16]);
+
+/* Exactly n bytes of memory or an error (process_vm_readv, else
+ * /proc/<pid>/mem). */
+enum result target_read(struct target *t, uint64_t addr, void *buf, size_t n);
+
+/* ---- maps ---- */
+struct target_map {
+  uint64_t start, end;
+  uint64_t offset; /* in the file */
+  uint64_t inode;
+  uint32_t dev_major, dev_minor;
+  bool r, w, x;
+  bool deleted;     /* the path names another file by now, or none */
+  const char *path; /* "" for anonymous memory; as in the target's namespace */
+};
+struct target_maps {
+  struct target_map *map; /* ascending addresses */
+  size_t count;
+  char *text; /* what the paths point into */
+};
+enum result target_maps_read(struct target *t, struct target_maps *out,
+                             struct error *e);
+void target_maps_free(struct target_maps *m);
+/* A descriptor of the very file that is mapped there (map_files, exe, or the
+ * path under the target's root when device and inode agree); -1 when it can't
+ * be reached. */
+int target_map_open(struct target *t, const struct target_map *m);
+
+/* ---- threads ---- */
+struct target_tids {
+  pid_t *tid;
+  size_t count;
+  size_t cap;
+};
+/* Fills (and grows) *out; NOMEM, GONE. */
+enum result target_threads(struct target *t, struct target_tids *out);
+void target_tids_free(struct target_tids *tids);
+/* Changes when a thread is made or ends: st_nlink of the task folder. */
+unsigned long target_thread_mark(struct target *t);
+void target_thread_comm(struct target *t, pid_t tid, char out[16]);
+/* State letter of /proc/<pid>/task/<tid>/stat, 0 when the thread is gone. */
+char target_thread_state(struct target *t, pid_t tid);
+/* Does it block (SigBlk) the signal?  false when unknown. */
+bool target_thread_blocks(struct target *t, pid_t tid, int signo);
+/* Is the signal pending (SigPnd: sent to this thread, not delivered yet)? */
+bool target_thread_pending(struct target *t, pid_t tid, int signo);
+/* A descriptor of /proc/<pid>/task/<tid>/<name>, to be read again and again
+ * with pread; -1 with errno.  Its reads fail when the thread is gone, also
+ * when its id is in use again. */
+int target_thread_file(struct target *t, pid_t tid, const char *name);
+/* The thread's id in the innermost pid namespace it lives in (NSpid). */
+pid_t target_thread_ns_tid(struct target *t, pid_t tid);
+
+/* ---- relatives ---- */
+/* All descendants, parents first. */
+enum result target_children(struct target *t, struct target_tids *out);
+
+/* ---- what runs in it ---- */
+/* A descriptor (O_RDWR) of the agent's segment.  NOAGENT: it is not loaded;
+ * PERM with the cure otherwise. */
+enum result target_segment_open(struct target *t, int *fd, struct error *e);
+/* Does the process still map the segment behind fd (from target_segment_open)?
+ * false: it ended, or became another program (exec).  Cheap: one stat, as long
+ * as the program leaves the agent's descriptor open. */
+bool target_segment_mapped(struct target *t, int fd);
+enum target_luajit {
+  TARGET_LUAJIT_NO = 0,
+  TARGET_LUAJIT_SHARED = 1, /* a libluajit is mapped */
+  TARGET_LUAJIT_STATIC = 2, /* an executable mapping's file carries LuaJIT's
+                               version text */
+};
+/* From mapped files alone; used to say why there is no VM. */
+enum target_luajit target_has_luajit(struct target *t);
+/* 64 or 32 (ELF class of the executable); 0 when unknown. */
+int target_word_bits(struct target *t);
+
+#endif

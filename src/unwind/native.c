@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Steps by unwind tables: libunwind without a process, over callbacks.
+ *
+ * Each step starts from a fresh cursor at the address to look up.  libunwind
+ * keys its row cache by the address that it is given, so a return address that
+ * is also somebody's exact address would share a row with it otherwise.
+ */
+#include <string.h>
+
+#include "unwind/unwind_internal.h"
+
+/* Exported by libunwind for users with their own tables, though in no header
+ * (src/dwarf/Gfind_proc_info-lsb.c). */
+extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t,
+                                              unw_dyn_info_t *,
+                                              unw_proc_info_t *, int, void *);
+
+/* Where the search table of one entry is read from; no process has memory
+ * there. */
+#define TABLE_ADDR UINT64_C(0xffffe00000000000)
+#define CACHE_ROWS 8192
+
+/* Saved registers that a caller may need (the callee-saved ones). */
+static const uint8_t saved[] = {REG_RBX, REG_RBP, REG_R12,
+                                REG_R13, REG_R14, REG_R15};
+
+/* ---- callbacks ---- */
+
+static int find_proc_info(unw_addr_space_t as, unw_word_t ip,
+                          unw_proc_info_t *pi, int need, void *arg)
+{
+  struct unwinder *u = arg;
+  const struct module *mod = modules_find(u->modules, ip);
+  unw_dyn_info_t di;
+  struct fde f;
+  int64_t offset;
+
+  u->no_info = true;
+  if (mod == NULL || !module_fde(mod, ip, &f) || f.end - f.start > INT32_MAX)
+    return -UNW_ENOINFO;
+  offset = (int64_t)(f.addr - f.start);
+  if (offset != (int32_t)offset)
+    return -UNW_ENOINFO;
+  u->table = (uint64_t)(uint32_t)offset << 32; /* {start 0, fde offset} */
+  memset(&di, 0, sizeof di);
+  di.format = UNW_INFO_FORMAT_REMOTE_TABLE;
+  di.start_ip = f.start;
+  di.end_ip = f.end;
+  di.u.rti.segbase = f.start;
+  di.u.rti.table_data = TABLE_ADDR;
+  di.u.rti.table_len = 1;
+  u->no_info = false;
+  return _Ux86_64_dwarf_search_unwind_table(as, ip, &di, pi, need, arg);
+}
+
+static void put_unwind_info(unw_addr_space_t as, unw_proc_info_t *pi, void *arg)
+{
+  (void)as;
+  (void)pi;
+  (void)arg;
+}
+
+static int get_dyn_info_list_addr(unw_addr_space_t as, unw_word_t *addr,
+                                  void *arg)
+{
+  (void)as;
+  (void)addr;
+  (void)arg;
+  return -UNW_ENOINFO;
+}
+
+static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val,
+                      int write, void *arg)
+{
+  struct unwinder *u = arg;
+  const struct module *mod;
+
+  (void)as;
+  if (write || addr > UINT64_MAX - sizeof *val)
+    return -UNW_EINVAL;
+  if (unwind_stack_word(u, addr, val))
+    return 0;
+  if (addr == TABLE_ADDR) {
+    *val = u->table;
+    return 0;
+  }
+  mod = modules_find(u->modules, addr);
+  if (mod == NULL || !module_read(mod, addr, val, sizeof *val))
+    return -UNW_EINVAL;
+  return 0;
+}
+
+static int access_reg(unw_addr_space_t as, unw_regnum_t reg, unw_word_t *val,
+                      int write, void *arg)
+{
+  struct unwinder *u = arg;
+
+  (void)as;
+  if (write || reg < 0 || reg >= TECS_REGS || !(u->known >> reg & 1))
+    return -UNW_EBADREG;
+  *val = u->reg[reg];
+  return 0;
+}
+
+static int access_fpreg(unw_addr_space_t as, unw_regnum_t reg, unw_fpreg_t *val,
+                        int write, void *arg)
+{
+  (void)as;
+  (void)reg;
+  (void)val;
+  (void)write;
+  (void)arg;
+  return -UNW_EBADREG;
+}
+
+static int resume(unw_addr_space_t as, unw_cursor_t *c, void *arg)
+{
+  (void)as;
+  (void)c;
+  (void)arg;
+  return -UNW_EINVAL;
+}
+
+static int get_proc_name(unw_addr_space_t as, unw_word_t addr, char *buf,
+                         size_t len, unw_word_t *offset, void *arg)
+{
+  (void)as;
+  (void)addr;
+  (void)buf;
+  (void)len;
+  (void)offset;
+  (void)arg;
+  return -UNW_EINVAL;
+}
+
+enum result unwind_native_init(struct unwinder *u, struct error *e)
+{
+  static unw_accessors_t accessors = {
+      .find_proc_info = find_proc_info,
+      .put_unwind_info = put_unwind_info,
+      .get_dyn_info_list_addr = get_dyn_info_list_addr,
+      .access_mem = access_mem,
+      .access_reg = access_reg,
+      .access_fpreg = access_fpreg,
+      .resume = resume,
+      .get_proc_name = get_proc_name,
+  };
+
+  u->space = unw_create_addr_space(&accessors, 0);
+  if (u->space == NULL)
+    return error_set(e, RESULT_NOMEM, "no memory for libunwind");
+  unw_set_caching_policy(u->space, UNW_CACHE_GLOBAL);
+  unw_set_cache_size(u->space, CACHE_ROWS, 0);
+  return RESULT_OK;
+}
+
+void unwind_native_free(struct unwinder *u)
+{
+  if (u->space != NULL)
+    unw_destroy_addr_space(u->space);
+}
+
+/* ---- steps ---- */
+
+/* A caller at the very address that was looked up is possible (recursion, seen
+ * from an exact address), but only if the stack says so: tables of hand-made
+ * code that leave rip as it is would go on for ever. */
+static bool goes_nowhere(struct unwinder *u, unw_cursor_t *c, uint64_t ip)
+{
+  unw_save_loc_t loc;
+
+  return ip == u->reg[REG_RIP] &&
+         (unw_get_save_loc(c, REG_RIP, &loc) < 0 || loc.type != UNW_SLT_MEMORY);
+}
+
+static void take_saved(struct unwinder *u, unw_cursor_t *c)
+{
+  unw_word_t val[sizeof saved];
+  uint32_t known = 0;
+
+  /* all of them before any is changed: the cursor still reads from reg */
+  for (size_t i = 0; i < sizeof saved; i++) {
+    if (unw_get_reg(c, saved[i], &val[i]) == 0)
+      known |= UINT32_C(1) << i;
+  }
+  for (size_t i = 0; i < sizeof saved; i++) {
+    uint32_t bit = UINT32_C(1) << saved[i];
+    u->known &= ~bit;
+    if (known >> i & 1) {
+      u->reg[saved[i]] = val[i];
+      u->known |= bit;
+    }
+  }
+}
+
+enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
+{
+  uint64_t rip = u->reg[REG_RIP];
+  unw_word_t ip = 0, sp = 0;
+  unw_cursor_t c;
+  int r;
+
+  u->no_info = false;
+  u->reg[REG_RIP] = lookup;
+  r = unw_init_remote(&c, u->space, u);
+  if (r == 0)
+    r = unw_step(&c);
+  /* without a table libunwind guesses along rbp: not taken */
+  if (r < 0 || u->no_info)
+    goto fail;
+  if (r == 0)
+    return STEP_END;
+  if (unw_get_reg(&c, UNW_REG_IP, &ip) < 0 ||
+      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || sp <= u->reg[REG_RSP] ||
+      goes_nowhere(u, &c, ip))
+    goto fail;
+  if (ip == 0)
+    return STEP_END;
+  take_saved(u, &c);
+  u->reg[REG_RSP] = sp;
+  u->reg[REG_RIP] = ip;
+  u->exact = false;
+  return STEP_OK;
+
+fail:
+  u->reg[REG_RIP] = rip;
+  return STEP_FAIL;
+}
+
+/* struct ucontext of the kernel stands where sp points after the handler's
+ * return; its registers in the order of struct sigcontext_64. */
+enum step unwind_signal_step(struct unwinder *u)
+{
+  static const uint8_t order[TECS_REGS] = {8, 9, 10, 11, 12, 13, 14, 15, 5,
+                                           4, 6, 3,  2,  0,  1,  7,  16};
+  const uint64_t gregs = 40;
+  uint64_t reg[TECS_REGS];
+
+  for (unsigned i = 0; i < TECS_REGS; i++) {
+    if (!unwind_stack_word(u, u->reg[REG_RSP] + gregs + 8 * i, &reg[order[i]]))
+      return STEP_FAIL;
+  }
+  /* Down is possible: the handler ran on an alternate stack. */
+  if (reg[REG_RSP] <= u->reg[REG_RSP] && u->jumps++ == 8)
+    return STEP_FAIL;
+  memcpy(u->reg, reg, sizeof reg);
+  u->known = (UINT32_C(1) << TECS_REGS) - 1;
+  u->exact = true;
+  return STEP_OK;
+}

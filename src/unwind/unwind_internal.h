@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Private to the room.  Every step is a function of a register file and the
+ * sample's memory: libunwind, the VM's rule and the signal rule all read
+ * `reg` and leave the caller's registers in it.
+ */
+#ifndef UNWIND_UNWIND_INTERNAL_H
+#define UNWIND_UNWIND_INTERNAL_H
+
+#include <libunwind.h>
+
+#include "unwind/unwind.h"
+
+/* DWARF numbers (System V ABI for AMD64, figure 3.36), as in tecs_sample. */
+enum {
+  REG_RBX = 3,
+  REG_RBP = 6,
+  REG_RSP = TECS_REG_RSP,
+  REG_R12 = 12,
+  REG_R13 = 13,
+  REG_R14 = 14,
+  REG_R15 = 15,
+  REG_RIP = TECS_REG_RIP,
+};
+
+struct cframe {
+  uint64_t addr;
+  uint32_t size;
+};
+
+struct unwinder {
+  struct modules *modules;
+  unw_addr_space_t space;
+
+  /* of the sample at hand */
+  const struct sample_view *s;
+  const struct unwind_vm *vm;
+  uint64_t reg[TECS_REGS];
+  uint32_t known; /* bit i: reg[i] is */
+  bool exact;     /* rip is where the thread was, not a return address */
+  unsigned jumps; /* signal frames that moved sp down */
+  struct cframe cframe[UNWIND_MAX]; /* ascending */
+  size_t cframe_count, cframe_next;
+
+  /* of the step at hand, for the callbacks */
+  uint64_t table; /* the one entry of the search table */
+  bool no_info;   /* no unwind information at the address */
+};
+
+enum step {
+  STEP_OK = 1,   /* reg is the caller's */
+  STEP_END = 2,  /* there is no caller */
+  STEP_FAIL = 3, /* reg is as it was */
+};
+
+/* ---- memory.c ---- */
+
+/* The sample's stack bytes, nothing else. */
+bool unwind_stack_word(const struct unwinder *u, uint64_t addr, uint64_t *out);
+/* Is addr an address behind a call instruction in a mapped ELF file? */
+bool unwind_is_return(struct unwinder *u, uint64_t addr);
+/* Does the code at addr return from a signal handler? */
+bool unwind_is_sigreturn(struct unwinder *u, uint64_t addr);
+
+/* ---- native.c ---- */
+
+enum result unwind_native_init(struct unwinder *u, struct error *e);
+void unwind_native_free(struct unwinder *u);
+/* By the unwind table of the code at `lookup`. */
+enum step unwind_native_step(struct unwinder *u, uint64_t lookup);
+/* By the context that the kernel saved below a signal handler. */
+enum step unwind_signal_step(struct unwinder *u);
+
+/* ---- vmframe.c ---- */
+
+void unwind_vm_begin(struct unwinder *u);
+/* The VM whose machine code holds `lookup`; NULL: none. */
+const struct unwind_vm *unwind_vm_find(const struct unwinder *u,
+                                       uint64_t lookup);
+/* Steps out of VM code; *cframe as in struct unwind_frame. */
+enum step unwind_vm_step(struct unwinder *u, const struct unwind_vm *vm,
+                         uint64_t *cframe);
+/* Steps out of the next recorded C frame above sp, which *cframe names; false:
+ * there is none. */
+bool unwind_vm_resume(struct unwinder *u, uint64_t *cframe, enum step *step);
+
+/* ---- sigmask.c ---- */
+
+/* While quiet, sigprocmask() of the calling thread does nothing. */
+void unwind_sigmask_quiet(bool quiet);
+
+#endif

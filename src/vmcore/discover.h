@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Is this a LuaJIT VM, and which layout has it?  Structural checks only: names
+ * and version texts do not tell one layout from the next.
+ */
+#ifndef VMCORE_DISCOVER_H
+#define VMCORE_DISCOVER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "vmcore/layout.h"
+#include "vmcore/mem.h"
+
+/* Addresses that user space can have and that can hold an object. */
+static inline bool vm_plausible(uint64_t addr)
+{
+  return addr >= 0x10000 && !(addr >> 47) && !(addr & 7);
+}
+
+/* Is g the global_State of a live VM of this layout?  Three loads: cheap enough
+ * for every sample.  lua_close frees g, so a stale one fails here. */
+bool vm_is_global(struct vm_mem *m, const struct vm_layout *lay, uint64_t g);
+
+/* Is L a lua_State of this layout?  Returns its global_State, 0: no. */
+uint64_t vm_thread_global(struct vm_mem *m, const struct vm_layout *lay,
+                          uint64_t L);
+
+/* All structural checks of a layout against the VM at g: main thread, running
+ * thread, dispatch table, traces. */
+bool vm_matches(struct vm_mem *m, const struct vm_layout *lay, uint64_t g);
+
+/* The layout of the VM that lua_State L belongs to, and its global_State in
+ * *g; VM_LAYOUT_UNKNOWN when none matches (*g is 0 then). */
+uint32_t vm_identify(struct vm_mem *m, uint64_t L, uint64_t *g);
+
+/* Does L look like a lua_State of any 64-bit LuaJIT?  Returns what must be its
+ * global_State.  For saying "unknown layout", never for reading frames. */
+uint64_t vm_resembles(struct vm_mem *m, uint64_t L);
+
+/* Bounds of the interpreter's machine code: from the unwind table at hdr (run
+ * time address of .eh_frame_hdr) when that covers it with one entry, else from
+ * the dispatch table, widened.  false: neither. */
+bool vm_asm_range(struct vm_mem *m, const struct vm_layout *lay, uint64_t g,
+                  uint64_t hdr, uint64_t *lo, uint64_t *hi);
+/* An address in that code: where BC_MOV is interpreted. */
+uint64_t vm_asm_pc(struct vm_mem *m, const struct vm_layout *lay, uint64_t g);
+
+#endif

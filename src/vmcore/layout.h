@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Layouts of LuaJIT's structures: data, one row for each family of builds,
+ * checked against the live VM before it is believed (vm_identify).
+ *
+ * Field names are LuaJIT's own, prefixed by the structure they belong to
+ * (src/lj_obj.h, lj_jit.h, lj_dispatch.h, lj_frame.h of the LuaJIT tree).
+ * Offsets are bytes from the start of the structure.  x86-64 only.
+ */
+#ifndef VMCORE_LAYOUT_H
+#define VMCORE_LAYOUT_H
+
+#include <stdint.h>
+
+#define VM_LAYOUT_UNKNOWN UINT32_MAX
+
+struct vm_layout {
+  const char *name;
+  uint8_t gc64; /* 64 bit GC references, two-slot frames (LJ_FR2) */
+  /* GG_State */
+  uint32_t gg_sizeof, gg_g, gg_J, gg_dispatch;
+  /* lua_State */
+  uint16_t L_gct, L_dummy_ffid, L_status, L_glref, L_base, L_top, L_maxstack,
+      L_stack, L_cframe, L_stacksize;
+  uint16_t stack_extra; /* LJ_STACK_EXTRA */
+  /* global_State */
+  uint16_t g_gc_state, g_gc_root, g_vmevmask, g_vmstate, g_mainthref,
+      g_registrytv, g_cur_L, g_jit_base;
+  /* jit_State */
+  uint16_t J_trace, J_sizetrace, J_mcarea, J_szmcarea, J_szallmcarea;
+  /* GCstr (sizeof = offset of the bytes) */
+  uint16_t str_sizeof, str_hash, str_len;
+  /* GCproto (sizeof = offset of the bytecode) */
+  uint16_t pt_sizeof, pt_numparams, pt_framesize, pt_sizebc, pt_k, pt_uv,
+      pt_sizekgc, pt_sizekn, pt_sizept, pt_sizeuv, pt_flags, pt_chunkname,
+      pt_firstline, pt_numline, pt_lineinfo, pt_uvinfo, pt_varinfo;
+  /* GCfunc; a C function's address at fn_f, a Lua function's upvalues at
+   * fn_uvptr, its bytecode at fn_pc */
+  uint16_t fn_ffid, fn_nupvalues, fn_env, fn_pc, fn_f, fn_uvptr;
+  /* GCupval */
+  uint16_t uv_v;
+  /* GCtab, Node */
+  uint16_t tab_array, tab_metatable, tab_node, tab_asize, tab_hmask;
+  uint16_t node_sizeof, node_val, node_key, node_next;
+  /* GCtrace */
+  uint16_t tr_nins, tr_ir, tr_nk, tr_nsnap, tr_snap, tr_snapmap, tr_startpt,
+      tr_startpc, tr_mcode, tr_szmcode, tr_traceno, tr_root, tr_link,
+      tr_linktype;
+  /* SnapShot */
+  uint16_t snap_sizeof, snap_mapofs, snap_ref, snap_mcofs, snap_nslots,
+      snap_nent;
+  /* the interpreter's C frame, from its stack pointer (CFRAME_*) */
+  uint16_t cframe_L, cframe_PC, cframe_prev, cframe_nres, cframe_sizeof;
+  /* bytecode and IR numbers */
+  uint8_t bc_max, bc_mov, bc_funcf, bc_funccw, ir_kgc, ir_knum, ir_kint64;
+  /* LJ_VMST_*: vmstate holds the complement */
+  uint8_t vmst_interp, vmst_c, vmst_gc, vmst_exit, vmst_record, vmst_opt,
+      vmst_asm;
+};
+
+/* Object types (~LJ_T*), the same in every layout (lj_obj.h). */
+enum vm_gct {
+  VM_GCT_STR = 4,
+  VM_GCT_UPVAL = 5,
+  VM_GCT_THREAD = 6,
+  VM_GCT_PROTO = 7,
+  VM_GCT_FUNC = 8,
+  VM_GCT_TRACE = 9,
+  VM_GCT_CDATA = 10,
+  VM_GCT_TAB = 11,
+  VM_GCT_UDATA = 12,
+};
+
+/* GC64: the 47 low bits of a tagged value are the object. */
+#define VM_GCV_MASK ((UINT64_C(1) << 47) - 1)
+/* GC64 internal type of a tagged value: ~LJ_T* is ~(tv >> 47) (lj_obj.h,
+ * itype). */
+static inline uint32_t vm_itype_inv(uint64_t tv)
+{
+  return (uint32_t) ~(int32_t)((int64_t)tv >> 47);
+}
+
+unsigned vm_layout_count(void);
+/* NULL for a number that is no layout. */
+const struct vm_layout *vm_layout_get(uint32_t id);
+
+#endif

@@ -1,0 +1,564 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The command line: options, units, formats, verdicts, and what is said at the
+ * end.  Expected values are written by hand from the documented contract.
+ */
+#include <check.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attach/attach_internal.h"
+
+#define ARGS_MAX 24
+
+static struct options opt;
+static struct error err;
+
+/* Splits at blanks; the words live until the next call. */
+static enum result parse(const char *line)
+{
+  static char text[512];
+  static char *argv[ARGS_MAX];
+  int argc = 0;
+  snprintf(text, sizeof text, "%s", line);
+  argv[argc++] = "tecs-attach";
+  for (char *w = strtok(text, " "); w && argc < ARGS_MAX - 1;
+       w = strtok(NULL, " "))
+    argv[argc++] = w;
+  argv[argc] = NULL;
+  memset(&err, 0, sizeof err);
+  return options_parse(argc, argv, &opt, &err);
+}
+
+static void refused(const char *line, const char *because)
+{
+  ck_assert_msg(parse(line) == RESULT_USAGE, "accepted: %s", line);
+  ck_assert_msg(strstr(err.text, because) != NULL, "%s: '%s' lacks '%s'", line,
+                err.text, because);
+}
+
+static void accepted(const char *line)
+{
+  enum result r = parse(line);
+  ck_assert_msg(r == RESULT_OK, "%s: %s", line, err.text);
+}
+
+/* ---- units ---- */
+
+static void time_is(const char *text, uint64_t bare, uint64_t want)
+{
+  uint64_t ns = 0;
+  ck_assert_msg(units_time(text, bare, &ns), "refused: %s", text);
+  ck_assert_msg(ns == want, "%s: %llu", text, (unsigned long long)ns);
+}
+
+START_TEST(test_times)
+{
+  time_is("10", UNITS_MS, 10000000);
+  time_is("10", UNITS_S, 10000000000);
+  time_is("10ms", UNITS_S, 10000000);
+  time_is("500us", UNITS_MS, 500000);
+  time_is("1s", UNITS_MS, 1000000000);
+  time_is("2m", UNITS_MS, 120000000000);
+  time_is("1h", UNITS_MS, 3600000000000);
+  time_is("0.5", UNITS_S, 500000000);
+  time_is("1.25ms", UNITS_S, 1250000);
+  time_is("0", UNITS_MS, 0);
+  time_is("007", UNITS_MS, 7000000);
+}
+END_TEST
+
+START_TEST(test_times_refused)
+{
+  static const char *const bad[] = {
+      "",
+      " ",
+      "ms",
+      "-1",
+      "+1",
+      "1 ms",
+      "1ms ",
+      "10x",
+      "1e3",
+      "0x10",
+      "1.",
+      ".",
+      "1.2.3",
+      "ten",
+      "10mss",
+      "10M",
+      "nan",
+      "inf",
+      "10 000",
+      "1,5",
+      "10ns",
+      "1.0000000001",
+      "99999999999999999999999",
+      "18446744073709551615h",
+  };
+  uint64_t ns;
+  for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++)
+    ck_assert_msg(!units_time(bad[i], UNITS_MS, &ns), "accepted: '%s'", bad[i]);
+}
+END_TEST
+
+START_TEST(test_rates)
+{
+  uint64_t ns;
+  ck_assert(units_rate("1000", &ns));
+  ck_assert_uint_eq(ns, 1000000);
+  ck_assert(units_rate("999", &ns));
+  ck_assert_uint_eq(ns, 1001001);
+  ck_assert(units_rate("0.5", &ns));
+  ck_assert_uint_eq(ns, 2000000000);
+  ck_assert(!units_rate("0", &ns));
+  ck_assert(!units_rate("0.0", &ns));
+  ck_assert(!units_rate("-5", &ns));
+  ck_assert(!units_rate("100Hz", &ns));
+  ck_assert(!units_rate("", &ns));
+}
+END_TEST
+
+START_TEST(test_integers)
+{
+  long n;
+  ck_assert(units_int("256", 1, 4096, &n));
+  ck_assert_int_eq(n, 256);
+  ck_assert(!units_int("0", 1, 4096, &n));
+  ck_assert(!units_int("4097", 1, 4096, &n));
+  ck_assert(!units_int("-1", -5, 5, &n));
+  ck_assert(!units_int(" 1", 1, 5, &n));
+  ck_assert(!units_int("1x", 1, 5, &n));
+  ck_assert(!units_int("", 0, 5, &n));
+  ck_assert(!units_int("9999999999999999999999", 0, LONG_MAX, &n));
+}
+END_TEST
+
+/* ---- the parser ---- */
+
+START_TEST(test_defaults)
+{
+  accepted("1234");
+  ck_assert_int_eq(opt.action, OPTIONS_RUN);
+  ck_assert_str_eq(opt.verb->name, "record");
+  ck_assert_int_eq(opt.pid, 1234);
+  ck_assert_ptr_null(opt.command);
+  ck_assert_uint_eq(opt.interval_ns, 10000000);
+  ck_assert_uint_eq(opt.duration_ns, 0);
+  ck_assert_uint_eq(opt.wait_ns, 3000000000);
+  ck_assert_int_eq(opt.depth, 256);
+  ck_assert(opt.native && opt.lua && opt.zones && opt.state);
+  ck_assert(!opt.threads && !opt.vms && !opt.lines && !opt.quiet);
+  ck_assert_ptr_null(opt.output);
+  ck_assert_ptr_null(opt.zone);
+}
+END_TEST
+
+START_TEST(test_spellings)
+{
+  accepted("record -p 7 -i 500us -d 5 -D 16");
+  ck_assert_int_eq(opt.pid, 7);
+  ck_assert_uint_eq(opt.interval_ns, 500000);
+  ck_assert_uint_eq(opt.duration_ns, 5000000000);
+  ck_assert_int_eq(opt.depth, 16);
+  accepted("--pid=7 --interval=20 --duration=1m --depth=1 --freq=999");
+  ck_assert_uint_eq(opt.interval_ns, 1001001);
+  ck_assert_uint_eq(opt.duration_ns, 60000000000);
+  accepted("7 --rate 100");
+  ck_assert_uint_eq(opt.interval_ns, 10000000);
+  accepted("-r100 -d5 7");
+  ck_assert_uint_eq(opt.duration_ns, 5000000000);
+  accepted("-tvq 7");
+  ck_assert(opt.threads && opt.verbose && opt.quiet);
+  accepted("-tF999 7 --vms");
+  ck_assert(opt.threads && opt.vms);
+  ck_assert_uint_eq(opt.interval_ns, 1001001);
+}
+END_TEST
+
+START_TEST(test_switches)
+{
+  accepted("7 --lines --no-native --no-zones --no-state");
+  ck_assert(opt.lines && opt.lua);
+  ck_assert(!opt.native && !opt.zones && !opt.state);
+  accepted("7 --no-lua -z afterFixed/Render -o p.folded");
+  ck_assert(!opt.lua);
+  ck_assert_str_eq(opt.zone, "afterFixed/Render");
+  ck_assert_str_eq(opt.output, "p.folded");
+  accepted("7 -o - --mode cpu --require-agent --wait 500ms");
+  ck_assert_ptr_null(opt.output);
+  ck_assert(opt.require_agent);
+  ck_assert_uint_eq(opt.wait_ns, 500000000);
+}
+END_TEST
+
+START_TEST(test_command)
+{
+  accepted("-F 999 -d 5 -- luajit -d game.lua -- 7");
+  ck_assert_int_eq(opt.pid, 0);
+  ck_assert_str_eq(opt.command[0], "luajit");
+  ck_assert_str_eq(opt.command[1], "-d");
+  ck_assert_str_eq(opt.command[4], "7");
+  ck_assert_ptr_null(opt.command[5]);
+  accepted("record -- record");
+  ck_assert_str_eq(opt.command[0], "record");
+}
+END_TEST
+
+START_TEST(test_session_options)
+{
+  accepted("7 -i 2 -d 3 --wait 4 -D 9 -t --lines --no-zones -z a/b");
+  struct session_options s = record_session_options(&opt);
+  ck_assert_uint_eq(s.interval_ns, 2000000);
+  ck_assert_uint_eq(s.duration_ns, 3000000000);
+  ck_assert_uint_eq(s.vm_wait_ns, 4000000000);
+  ck_assert(s.by_thread && !s.by_vm);
+  ck_assert_uint_eq(s.merge.depth, 9);
+  ck_assert(s.merge.lines && s.merge.native && s.merge.lua && s.merge.state);
+  ck_assert(!s.merge.zones);
+  ck_assert_str_eq(s.merge.zone_prefix, "a/b");
+}
+END_TEST
+
+START_TEST(test_whom)
+{
+  refused("", "which process?");
+  refused("-F 999", "which process?");
+  refused("--", "no command");
+  refused("0", "not a process id");
+  refused("-p 0", "not a process id");
+  refused("-p -5", "not a process id");
+  refused("abc", "'abc' is not a process id");
+  refused("12x", "not a process id");
+  refused("99999999999", "not a process id");
+  refused("7 8", "one process at a time");
+  refused("7 -- luajit", "not both");
+  refused("record", "which process?");
+  refused("7 record", "'record' is not a process id");
+}
+END_TEST
+
+START_TEST(test_out_of_range)
+{
+  refused("7 -i 0", "out of range");
+  refused("7 -i 99us", "out of range");
+  refused("7 -i 61s", "out of range");
+  refused("7 -i 99999999999999999999", "not an interval");
+  refused("7 -i ten", "not an interval");
+  refused("7 -i -5", "not an interval");
+  refused("7 -i 10ms5", "not an interval");
+  refused("7 -F 0", "not a rate");
+  refused("7 -F 10001", "out of range");
+  refused("7 -F fast", "not a rate");
+  refused("7 -d 0", "not a duration");
+  refused("7 -d forever", "not a duration");
+  refused("7 -d 366000h", "not a duration");
+  refused("7 -D 0", "not a depth");
+  refused("7 -D 4097", "not a depth");
+  refused("7 -D deep", "not a depth");
+  refused("7 -D 1.5", "not a depth");
+  refused("7 --wait soon", "not a time to wait");
+  accepted("7 -i 100us");
+  accepted("7 -F 10000");
+  accepted("7 -D 4096");
+  accepted("7 --wait 0");
+}
+END_TEST
+
+START_TEST(test_mistakes)
+{
+  refused("7 --colour", "unknown option --colour");
+  refused("7 -x", "unknown option -x");
+  refused("7 -tx", "unknown option -x");
+  refused("7 -d", "needs a value");
+  refused("7 --output", "needs a value");
+  refused("7 --output=", "needs a file name");
+  refused("7 --lines=yes", "takes no value");
+  refused("7 --mode fast", "unknown mode");
+  refused("7 --no-native --no-lua --no-zones --no-state", "nothing is left");
+}
+END_TEST
+
+START_TEST(test_not_in_this_version)
+{
+  static const char *const lines[] = {
+      "trace 7",
+      "alloc 7",
+      "top 7",
+      "dump 7",
+      "status 7",
+      "pause 7",
+      "resume 7",
+      "stop 7",
+      "report x",
+      "7 --mode wall",
+      "7 --no-agent",
+      "7 --inject",
+      "7 --follow",
+      "7 --inline",
+      "7 --weight cpu",
+      "7 --weight=cpu",
+      "7 --report",
+      "7 --aborts x",
+      "7 --slow 10ms",
+      "7 --frames x",
+      "7 --push url",
+      "7 -f svg",
+      "7 -f pprof",
+      "7 -o x.svg",
+      "7 -o x.html",
+      "7 -o x.pb.gz",
+      "7 -o x.tecs",
+      "7 -o x.perf",
+      "7 -o x.trace.json",
+      "7 -o x.speedscope.json",
+  };
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++)
+    refused(lines[i], "not in this version");
+}
+END_TEST
+
+START_TEST(test_formats)
+{
+  accepted("7 -f collapsed");
+  accepted("7 -o x.folded");
+  accepted("7 -o x.collapsed");
+  accepted("7 -o x.txt");
+  accepted("7 -o profile");
+  accepted("7 -o x.svg -f collapsed");
+  refused("7 -f flame", "unknown format 'flame'");
+}
+END_TEST
+
+START_TEST(test_help_and_version)
+{
+  accepted("--help");
+  ck_assert_int_eq(opt.action, OPTIONS_HELP);
+  accepted("7 -h --nonsense");
+  ck_assert_int_eq(opt.action, OPTIONS_HELP);
+  accepted("--version");
+  ck_assert_int_eq(opt.action, OPTIONS_VERSION);
+}
+END_TEST
+
+/* --help lists what works and nothing else, in lines that fit a terminal. */
+START_TEST(test_help_text)
+{
+  struct strbuf b = STRBUF_INIT;
+  options_help(&b);
+  const char *text = strbuf_text(&b);
+  static const char *const shown[] = {"-p, --pid PID",   "-i, --interval TIME",
+                                      "-F, --freq HZ",   "-d, --duration TIME",
+                                      "--require-agent", "--no-state",
+                                      "record"};
+  for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
+    ck_assert_msg(strstr(text, shown[i]) != NULL, "help lacks %s", shown[i]);
+  static const char *const hidden[] = {
+      "--inject", "--follow", "wall", "trace", "alloc", "svg", "--push",
+  };
+  for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
+    ck_assert_msg(!strstr(text, hidden[i]), "help has %s", hidden[i]);
+  for (const char *p = text; *p; p += strcspn(p, "\n") + 1)
+    ck_assert_uint_lt(strcspn(p, "\n"), 80);
+  strbuf_free(&b);
+}
+END_TEST
+
+/* ---- verdicts ---- */
+
+START_TEST(test_verdicts)
+{
+  static const struct {
+    enum result r;
+    enum status want;
+  } rows[] = {
+      {RESULT_OK, 0},       {RESULT_END, 0},     {RESULT_NOMEM, 1},
+      {RESULT_IO, 1},       {RESULT_BUSY, 1},    {RESULT_FULL, 1},
+      {RESULT_NOTFOUND, 1}, {RESULT_USAGE, 2},   {RESULT_GONE, 3},
+      {RESULT_PERM, 3},     {RESULT_NOAGENT, 3}, {RESULT_VERSION, 3},
+      {RESULT_CORRUPT, 3},  {RESULT_NOVM, 4},    {RESULT_UNSUPPORTED, 4},
+  };
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    ck_assert_msg(verdict_status(rows[i].r) == rows[i].want, "%s",
+                  result_text(rows[i].r));
+  ck_assert_int_eq(verdict_of_wait(3 << 8), 3); /* exit(3) */
+  ck_assert_int_eq(verdict_of_wait(SIGINT), 130);
+  ck_assert_int_eq(verdict_of_wait(SIGSEGV | 0x80), 139);
+}
+END_TEST
+
+/* ---- launch mode ---- */
+
+START_TEST(test_preload)
+{
+  struct strbuf b = STRBUF_INIT;
+  ck_assert_int_eq(agentlib_preload(NULL, "/x/a.so", &b, &err), RESULT_OK);
+  ck_assert_str_eq(strbuf_text(&b), "/x/a.so");
+  strbuf_clear(&b);
+  ck_assert_int_eq(agentlib_preload("", "/x/a.so", &b, &err), RESULT_OK);
+  ck_assert_str_eq(strbuf_text(&b), "/x/a.so");
+  strbuf_clear(&b);
+  ck_assert_int_eq(agentlib_preload("b.so:c.so", "/x/a.so", &b, &err),
+                   RESULT_OK);
+  ck_assert_str_eq(strbuf_text(&b), "b.so:c.so:/x/a.so");
+  strbuf_clear(&b);
+  ck_assert_int_eq(agentlib_preload(NULL, "/x y/a.so", &b, &err), RESULT_USAGE);
+  ck_assert_ptr_nonnull(strstr(err.text, "/x y/a.so"));
+  ck_assert_int_eq(agentlib_preload(NULL, "/x:y/a.so", &b, &err), RESULT_USAGE);
+  strbuf_free(&b);
+}
+END_TEST
+
+START_TEST(test_agent_by_environment)
+{
+  char path[256];
+  setenv("TECS_AGENT_LIB", "/proc/self/exe", 1);
+  ck_assert_int_eq(agentlib_path(path, sizeof path, &err), RESULT_OK);
+  ck_assert_str_eq(path, "/proc/self/exe");
+  setenv("TECS_AGENT_LIB", "/nowhere/agent.so", 1);
+  ck_assert_int_eq(agentlib_path(path, sizeof path, &err), RESULT_NOTFOUND);
+  ck_assert_ptr_nonnull(strstr(err.text, "/nowhere/agent.so"));
+  unsetenv("TECS_AGENT_LIB");
+}
+END_TEST
+
+/* ---- the account ---- */
+
+static const struct session_account plain = {.ticks = 4995,
+                                             .sent = 5001,
+                                             .samples = 4990,
+                                             .lost = 11,
+                                             .elapsed_ns = 5000000000,
+                                             .cpu_ns = 125000000,
+                                             .vms = 1,
+                                             .threads = 3};
+
+static void line_is(const struct closing *c, const char *want)
+{
+  struct strbuf b = STRBUF_INIT;
+  closing_line(&b, c);
+  ck_assert_str_eq(strbuf_text(&b), want);
+  strbuf_free(&b);
+}
+
+START_TEST(test_closing_line)
+{
+  struct closing c = {&plain, 1001001, NULL, false};
+  line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 999 of 999 Hz "
+              "for 5.0 s; 1 VM, 3 threads; engine agent, own CPU 2.5%");
+}
+END_TEST
+
+START_TEST(test_closing_line_full)
+{
+  struct session_account a = plain;
+  a.samples = 1;
+  a.filtered = 4989;
+  a.partial = 1;
+  a.lua_partial = 2;
+  a.skipped = 1;
+  a.vms = 2;
+  a.unknown_vms = 1;
+  a.blocked_threads = 1;
+  struct closing c = {&a, 10000000, "a/b", false};
+  line_is(&c,
+          "1 sample of 5001 sent, 11 lost, 4989 outside zone a/b, 1 partial "
+          "(a stack that does not reach its root), 2 with an incomplete "
+          "Lua part; 999 of 100 Hz for 5.0 s, 1 late tick left out; 2 VMs "
+          "(and 1 of a LuaJIT build that this version does not know), 3 "
+          "threads (and 1 thread that blocks SIGURG, not sampled); engine "
+          "agent, own CPU 2.5%");
+}
+END_TEST
+
+static void empty_is(const struct closing *c, const char *want)
+{
+  struct strbuf b = STRBUF_INIT;
+  closing_why_empty(&b, c);
+  ck_assert_msg(strstr(strbuf_text(&b), want) != NULL, "'%s' lacks '%s'",
+                strbuf_text(&b), want);
+  strbuf_free(&b);
+}
+
+START_TEST(test_why_empty)
+{
+  struct session_account a = {0};
+  struct closing c = {&a, 10000000, "z", false};
+  empty_is(&c, "target was idle");
+  c.stopped = true;
+  empty_is(&c, "stopped (state T)");
+  c.stopped = false;
+  a.blocked_threads = 1;
+  empty_is(&c, "block SIGURG");
+  a.sent = a.lost = 9;
+  empty_is(&c, "could not read any: 9 asked for, 9 lost");
+  a.filtered = 3;
+  empty_is(&c, "outside zone z");
+  a.samples = 1;
+  struct strbuf b = STRBUF_INIT;
+  closing_why_empty(&b, &c);
+  ck_assert_uint_eq(b.len, 0);
+}
+END_TEST
+
+START_TEST(test_account_add)
+{
+  struct session_account sum = plain;
+  account_add(&sum, &plain);
+  ck_assert_uint_eq(sum.samples, 9980);
+  ck_assert_uint_eq(sum.sent, 10002);
+  ck_assert_uint_eq(sum.lost, 22);
+  ck_assert_uint_eq(sum.elapsed_ns, 10000000000);
+  ck_assert_uint_eq(sum.threads, 3);
+}
+END_TEST
+
+static TCase *options_case(void)
+{
+  TCase *tc = tcase_create("options");
+  tcase_add_test(tc, test_defaults);
+  tcase_add_test(tc, test_spellings);
+  tcase_add_test(tc, test_switches);
+  tcase_add_test(tc, test_command);
+  tcase_add_test(tc, test_session_options);
+  tcase_add_test(tc, test_whom);
+  tcase_add_test(tc, test_out_of_range);
+  tcase_add_test(tc, test_mistakes);
+  tcase_add_test(tc, test_not_in_this_version);
+  tcase_add_test(tc, test_formats);
+  tcase_add_test(tc, test_help_and_version);
+  tcase_add_test(tc, test_help_text);
+  return tc;
+}
+
+static TCase *other_case(void)
+{
+  TCase *tc = tcase_create("units, verdicts, account");
+  tcase_add_test(tc, test_times);
+  tcase_add_test(tc, test_times_refused);
+  tcase_add_test(tc, test_rates);
+  tcase_add_test(tc, test_integers);
+  tcase_add_test(tc, test_verdicts);
+  tcase_add_test(tc, test_preload);
+  tcase_add_test(tc, test_agent_by_environment);
+  tcase_add_test(tc, test_closing_line);
+  tcase_add_test(tc, test_closing_line_full);
+  tcase_add_test(tc, test_why_empty);
+  tcase_add_test(tc, test_account_add);
+  return tc;
+}
+
+int main(void)
+{
+  Suite *s = suite_create("attach");
+  suite_add_tcase(s, options_case());
+  suite_add_tcase(s, other_case());
+  SRunner *sr = srunner_create(s);
+  srunner_set_tap(sr, "-");
+  srunner_run_all(sr, CK_SILENT);
+  int failed = srunner_ntests_failed(sr);
+  srunner_free(sr);
+  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Symbols and unwind tables against programs whose truth is known: this one
+ * (addresses of its own functions), and small ones that are compiled here,
+ * print the addresses of their functions and wait.
+ */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#include <check.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "symbols/symbols.h"
+
+/* ---- functions with a known shape ---- */
+
+int sized_function(int);
+int visible_alias(int);
+int covered_outer(int);
+int shared_page(int);
+extern char zero_size_start[], padding_start[], nested_start[], label_start[];
+
+/* clang-format off */
+__asm__(".text\n"
+        /* 4 bytes are claimed, 4 are padding, then a label without a size */
+        ".globl sized_function\n.type sized_function,@function\n"
+        "sized_function:\n.byte 0xcc,0xcc,0xcc,0xcc\n"
+        ".size sized_function,4\n"
+        ".globl padding_start\npadding_start:\n.byte 0xcc,0xcc,0xcc,0xcc\n"
+        ".globl zero_size_start\n.type zero_size_start,@function\n"
+        "zero_size_start:\n.byte 0xcc,0xcc,0xcc,0xcc\n"
+        ".size zero_size_start,0\n"
+        /* three names for one place */
+        ".globl __visible_alias\n.type __visible_alias,@function\n"
+        ".globl visible_alias\n.type visible_alias,@function\n"
+        ".type a_local_alias,@function\n"
+        "a_local_alias:\n__visible_alias:\nvisible_alias:\n"
+        ".byte 0xcc,0xcc,0xcc,0xcc\n"
+        ".size a_local_alias,4\n.size __visible_alias,4\n"
+        ".size visible_alias,4\n"
+        /* a label with a size inside a function */
+        ".globl covered_outer\n.type covered_outer,@function\n"
+        "covered_outer:\n.byte 0xcc,0xcc\n"
+        ".globl nested_start\n.type nested_start,@function\n"
+        "nested_start:\n.byte 0xcc,0xcc\n.size nested_start,2\n"
+        ".byte 0xcc,0xcc,0xcc,0xcc\n.size covered_outer,8\n"
+        ".globl label_start\nlabel_start:\n.byte 0xcc,0xcc,0xcc,0xcc\n");
+/* clang-format on */
+
+__attribute__((noinline)) static int local_function(int x)
+{
+  __asm__ volatile("" : "+r"(x));
+  return x * 3;
+}
+
+static struct target *target;
+static struct modules *modules;
+
+static void open_self(void)
+{
+  struct error e;
+
+  ck_assert_msg(target_open(getpid(), &target, &e) == RESULT_OK, "%s", e.text);
+  ck_assert_msg(modules_new(target, &modules, &e) == RESULT_OK, "%s", e.text);
+}
+
+static void close_self(void)
+{
+  modules_free(modules);
+  target_close(target);
+}
+
+static const char *name_at(struct modules *m, uint64_t addr)
+{
+  const struct module *mod = modules_find(m, addr);
+  struct symbol s;
+
+  if (mod == NULL || !module_symbol(mod, addr, &s))
+    return "(none)";
+  ck_assert(addr >= s.start && addr - s.start < s.size);
+  return s.name;
+}
+
+static const char *own_name(const void *p, size_t offset)
+{
+  return name_at(modules, (uint64_t)(uintptr_t)p + offset);
+}
+
+START_TEST(test_own_functions)
+{
+  const struct module *mod = modules_find(modules, (uintptr_t)local_function);
+
+  ck_assert_int_eq(local_function(2), 6);
+  ck_assert_ptr_nonnull(mod);
+  ck_assert(!module_is_vdso(mod));
+  ck_assert_str_eq(own_name(local_function, 0), "local_function");
+  ck_assert_str_eq(own_name(local_function, 1), "local_function");
+  ck_assert_str_eq(own_name(open_self, 3), "open_self");
+  ck_assert_ptr_null(modules_find(modules, 16));
+  ck_assert_ptr_null(modules_find(modules, UINT64_MAX));
+}
+END_TEST
+
+START_TEST(test_size_is_a_limit)
+{
+  ck_assert_str_eq(own_name(sized_function, 0), "sized_function");
+  ck_assert_str_eq(own_name(sized_function, 3), "sized_function");
+  ck_assert_str_eq(own_name(sized_function, 4), "(none)");
+  ck_assert_str_eq(own_name(padding_start, 0), "(none)");
+  ck_assert_str_eq(own_name(padding_start, 3), "(none)");
+  ck_assert_str_eq(own_name(zero_size_start, 0), "(none)");
+  ck_assert_str_eq(own_name(label_start, 0), "(none)");
+}
+END_TEST
+
+START_TEST(test_best_name_wins)
+{
+  ck_assert_str_eq(own_name(visible_alias, 0), "visible_alias");
+  ck_assert_str_eq(own_name(visible_alias, 3), "visible_alias");
+  ck_assert_str_eq(own_name(covered_outer, 1), "covered_outer");
+  ck_assert_str_eq(own_name(covered_outer, 2), "nested_start");
+  ck_assert_str_eq(own_name(covered_outer, 3), "nested_start");
+  ck_assert_str_eq(own_name(covered_outer, 4), "covered_outer");
+  ck_assert_str_eq(own_name(covered_outer, 7), "covered_outer");
+}
+END_TEST
+
+START_TEST(test_library_functions)
+{
+  const struct module *libc = modules_find(modules, (uintptr_t)puts);
+
+  /* PLT-free address, and a weak alias with fewer underscores */
+  ck_assert_str_eq(name_at(modules, (uintptr_t)dlsym(RTLD_DEFAULT, "qsort")),
+                   "qsort");
+  ck_assert_str_eq(name_at(modules, (uintptr_t)dlsym(RTLD_DEFAULT, "__write")),
+                   "write");
+  ck_assert_ptr_nonnull(libc);
+}
+END_TEST
+
+START_TEST(test_function_range)
+{
+  const struct module *mod = modules_find(modules, (uintptr_t)local_function);
+  uint64_t start, end;
+
+  ck_assert(
+      module_function_range(mod, (uintptr_t)local_function + 1, &start, &end));
+  ck_assert_uint_eq(start, (uintptr_t)local_function);
+  ck_assert_uint_gt(end, start + 1);
+  ck_assert(!module_function_range(mod, (uintptr_t)sized_function, &start,
+                                   &end)); /* no .cfi there */
+  ck_assert(module_eh_frame_hdr(mod, &start, &end));
+  ck_assert(module_eh_frame(mod, &start, &end));
+}
+END_TEST
+
+START_TEST(test_read_image)
+{
+  const struct module *mod = modules_find(modules, (uintptr_t)local_function);
+  uint8_t bytes[16];
+
+  ck_assert(module_read(mod, (uintptr_t)local_function, bytes, sizeof bytes));
+  ck_assert_mem_eq(bytes, (const void *)local_function, sizeof bytes);
+  ck_assert(!module_read(mod, 16, bytes, sizeof bytes));
+  ck_assert(!module_read(mod, UINT64_MAX - 3, bytes, sizeof bytes));
+}
+END_TEST
+
+START_TEST(test_entry)
+{
+  const struct module *mod = modules_find(modules, (uintptr_t)local_function);
+  const struct module *libc =
+      modules_find(modules, (uintptr_t)dlsym(RTLD_DEFAULT, "qsort"));
+
+  ck_assert_uint_eq(module_entry(mod), getauxval(AT_ENTRY));
+  ck_assert_str_eq(name_at(modules, module_entry(mod)), "_start");
+  ck_assert_str_eq(module_name(libc), "libc.so.6");
+  ck_assert_str_eq(strrchr(module_path(libc), '/'), "/libc.so.6");
+}
+END_TEST
+
+START_TEST(test_vdso_from_memory)
+{
+  uint64_t base = getauxval(AT_SYSINFO_EHDR);
+  const struct module *mod = modules_find(modules, base);
+  void *h = dlopen("linux-vdso.so.1", RTLD_NOLOAD | RTLD_LAZY);
+  void *fn = h != NULL ? dlsym(h, "__vdso_clock_gettime") : NULL;
+  uint64_t start, end;
+
+  ck_assert_ptr_nonnull(mod);
+  ck_assert(module_is_vdso(mod));
+  ck_assert_str_eq(module_name(mod), "[vdso]");
+  ck_assert_uint_eq(module_bias(mod), base);
+  ck_assert_uint_eq(module_entry(mod), 0);
+  ck_assert_ptr_nonnull(fn);
+  ck_assert_str_eq(own_name(fn, 0), "clock_gettime");
+  ck_assert(module_function_range(mod, (uintptr_t)fn, &start, &end));
+  ck_assert_uint_eq(start, (uintptr_t)fn);
+  dlclose(h);
+}
+END_TEST
+
+START_TEST(test_refresh_keeps_pointers)
+{
+  const struct module *self = modules_find(modules, (uintptr_t)local_function);
+  void *anon, *lib;
+
+  ck_assert(!modules_refresh(modules));
+  anon = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
+              -1, 0);
+  ck_assert(anon != MAP_FAILED);
+  ck_assert(!modules_is_anon_exec(modules, (uintptr_t)anon));
+  lib = dlopen("libBrokenLocale.so.1", RTLD_NOW); /* a small part of glibc */
+  ck_assert_ptr_nonnull(lib);
+  void *fn = dlsym(lib, "__ctype_get_mb_cur_max");
+  ck_assert_ptr_nonnull(fn);
+  ck_assert_ptr_null(modules_find(modules, (uintptr_t)fn));
+
+  ck_assert(modules_refresh(modules));
+  ck_assert_ptr_eq(modules_find(modules, (uintptr_t)local_function), self);
+  ck_assert(modules_is_anon_exec(modules, (uintptr_t)anon));
+  ck_assert(!modules_is_anon_exec(modules, (uintptr_t)local_function));
+  const struct module *mod = modules_find(modules, (uintptr_t)fn);
+  ck_assert_ptr_nonnull(mod);
+  ck_assert_str_eq(own_name(fn, 0), "__ctype_get_mb_cur_max");
+
+  dlclose(lib);
+  munmap(anon, 4096);
+  ck_assert(modules_refresh(modules));
+  ck_assert_ptr_null(modules_find(modules, (uintptr_t)fn));
+  ck_assert_str_eq(module_name(mod), "libBrokenLocale.so.1"); /* still there */
+  ck_assert(!modules_refresh(modules));
+}
+END_TEST
+
+/* ---- names for people ---- */
+
+static void demangles(const char *mangled, const char *want)
+{
+  char *got = symbols_demangle(mangled);
+
+  if (want == NULL)
+    ck_assert_ptr_null(got);
+  else
+    ck_assert_str_eq(got, want);
+  free(got);
+}
+
+START_TEST(test_demangle)
+{
+  demangles("_ZN4game6Player6updateEf", "game::Player::update(float)");
+  demangles("_ZSt4sortIPiEvT_S1_", "void std::sort<int*>(int*, int*)");
+  demangles("_ZN4core3fmt5write17h0123456789abcdefE", "core::fmt::write");
+  demangles("_ZN66_$LT$alloc..vec..Vec$LT$T$GT$$u20$as$u20$core..ops..drop.."
+            "Drop$GT$4drop17h0123456789abcdefE",
+            "<alloc::vec::Vec<T> as core::ops::drop::Drop>::drop");
+  demangles("_RNvC6_123foo3bar", "123foo::bar"); /* RFC 2603 */
+  demangles("main", NULL);
+  demangles("_Read", NULL);
+  demangles("_Zebra", NULL);
+  demangles("", NULL);
+}
+END_TEST
+
+/* ---- programs made here ---- */
+
+static const char program[] =
+    "#include <stdio.h>\n"
+    "#include <unistd.h>\n"
+    "__attribute__((noinline)) static int hidden(int x)\n"
+    "{ __asm__ volatile(\"\" : \"+r\"(x)); return x + 1; }\n"
+    "__attribute__((noinline)) int shown(int x)\n"
+    "{ __asm__ volatile(\"\" : \"+r\"(x)); return x + 2; }\n"
+    "int main(void) {\n"
+    "  printf(\"%p %p %p\\n\", (void *)hidden, (void *)shown, (void *)main);\n"
+    "  fflush(stdout); return hidden(0) + shown(0) == 3 ? pause() : 1; }\n";
+
+struct child {
+  char dir[64];
+  pid_t pid;
+  uint64_t hidden, shown, main_fn;
+  struct target *target;
+  struct modules *modules;
+};
+
+static void run(const char *fmt, const char *dir)
+{
+  char cmd[1024];
+
+  ck_assert_int_lt(snprintf(cmd, sizeof cmd, "cd '%s' && %s", dir, fmt),
+                   (int)sizeof cmd);
+  ck_assert_msg(system(cmd) == 0, "failed: %s", cmd);
+}
+
+static void prepare(struct child *c, const char *commands)
+{
+  const char *tmp = getenv("TMPDIR");
+  char path[128];
+
+  memset(c, 0, sizeof *c);
+  snprintf(c->dir, sizeof c->dir, "%.40s/symbolsXXXXXX",
+           tmp != NULL ? tmp : "/tmp");
+  ck_assert_ptr_nonnull(mkdtemp(c->dir));
+  snprintf(path, sizeof path, "%s/p.c", c->dir);
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  fputs(program, f);
+  fclose(f);
+  run(commands, c->dir);
+}
+
+static void start(struct child *c)
+{
+  int fd[2];
+  char path[128], line[128] = "";
+  void *p[3];
+
+  ck_assert_int_eq(pipe(fd), 0);
+  snprintf(path, sizeof path, "%s/p", c->dir);
+  c->pid = fork();
+  if (c->pid == 0) {
+    dup2(fd[1], 1);
+    close(fd[0]);
+    close(fd[1]);
+    execl(path, path, (char *)NULL);
+    _exit(127);
+  }
+  close(fd[1]);
+  ck_assert_int_gt(read(fd[0], line, sizeof line - 1), 0);
+  close(fd[0]);
+  ck_assert_int_eq(sscanf(line, "%p %p %p", &p[0], &p[1], &p[2]), 3);
+  c->hidden = (uintptr_t)p[0];
+  c->shown = (uintptr_t)p[1];
+  c->main_fn = (uintptr_t)p[2];
+}
+
+static void look(struct child *c)
+{
+  struct error e;
+
+  ck_assert_msg(target_open(c->pid, &c->target, &e) == RESULT_OK, "%s", e.text);
+  ck_assert_msg(modules_new(c->target, &c->modules, &e) == RESULT_OK, "%s",
+                e.text);
+}
+
+static void finish(struct child *c)
+{
+  char cmd[128];
+
+  modules_free(c->modules);
+  target_close(c->target);
+  kill(c->pid, SIGKILL);
+  waitpid(c->pid, NULL, 0);
+  snprintf(cmd, sizeof cmd, "rm -r '%s'", c->dir);
+  ck_assert_int_eq(system(cmd), 0);
+}
+
+static void check_ranges(struct child *c)
+{
+  const uint64_t fn[] = {c->hidden, c->shown, c->main_fn};
+  uint64_t start_addr, end;
+
+  for (size_t i = 0; i < 3; i++) {
+    const struct module *mod = modules_find(c->modules, fn[i]);
+    ck_assert_ptr_nonnull(mod);
+    ck_assert(module_function_range(mod, fn[i] + 2, &start_addr, &end));
+    ck_assert_uint_eq(start_addr, fn[i]);
+  }
+}
+
+START_TEST(test_plain_program)
+{
+  struct child c;
+
+  prepare(&c, "cc -O1 -o p p.c");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "hidden");
+  ck_assert_str_eq(name_at(c.modules, c.shown + 1), "shown");
+  ck_assert_str_eq(module_name(modules_find(c.modules, c.shown)), "p");
+  check_ranges(&c);
+  finish(&c);
+}
+END_TEST
+
+START_TEST(test_static_without_header)
+{
+  struct child c;
+  uint64_t addr, size;
+
+  prepare(&c, "cc -O1 -static -no-pie -Wl,--no-eh-frame-hdr -o p p.c");
+  start(&c);
+  look(&c);
+  const struct module *mod = modules_find(c.modules, c.main_fn);
+  ck_assert_uint_eq(module_bias(mod), 0);
+  ck_assert(!module_eh_frame_hdr(mod, &addr, &size));
+  ck_assert(module_eh_frame(mod, &addr, &size));
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "hidden");
+  ck_assert_str_eq(name_at(c.modules, module_entry(mod)), "_start");
+  check_ranges(&c);
+  finish(&c);
+}
+END_TEST
+
+START_TEST(test_stripped)
+{
+  struct child c;
+
+  prepare(&c, "cc -O1 -rdynamic -s -o p p.c");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown"); /* .dynsym */
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  check_ranges(&c);
+  finish(&c);
+}
+END_TEST
+
+#define SPLIT                                                                  \
+  "cc -O1 -o p p.c && objcopy --only-keep-debug p p.debug && strip p && "      \
+  "objcopy --add-gnu-debuglink=p.debug p"
+
+START_TEST(test_debuglink)
+{
+  struct child c;
+
+  prepare(&c, SPLIT);
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "hidden");
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown");
+  finish(&c);
+}
+END_TEST
+
+START_TEST(test_debuglink_of_another_build)
+{
+  struct child c;
+
+  prepare(&c, SPLIT " && printf x >>p.debug");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  finish(&c);
+}
+END_TEST
+
+/* The path names another program by now: the mapped one is read. */
+START_TEST(test_replaced_file)
+{
+  struct child c;
+
+  prepare(&c, "cc -O1 -o p p.c");
+  start(&c);
+  run("rm p && cp /bin/true p", c.dir);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "hidden");
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown");
+  check_ranges(&c);
+  finish(&c);
+}
+END_TEST
+
+/* Truncated under our hands: no names, no signal. */
+START_TEST(test_truncated_file)
+{
+  struct child c;
+  char path[128];
+
+  prepare(&c, "cc -O1 -fPIC -shared -o lib.so p.c -Dmain=unused && "
+              "cc -O1 -o p p.c -L. -Wl,--no-as-needed -l:lib.so "
+              "-Wl,-rpath,'$ORIGIN'");
+  start(&c);
+  look(&c);
+  snprintf(path, sizeof path, "%s/lib.so", c.dir);
+  ck_assert_int_eq(truncate(path, 128), 0);
+  struct target_maps maps;
+  ck_assert_int_eq(target_maps_read(c.target, &maps, NULL), RESULT_OK);
+  size_t seen = 0;
+  for (size_t i = 0; i < maps.count; i++) {
+    if (strstr(maps.map[i].path, "/lib.so") != NULL && maps.map[i].x) {
+      struct symbol s;
+      const struct module *mod = modules_find(c.modules, maps.map[i].start);
+      ck_assert_ptr_nonnull(mod);
+      ck_assert(!module_symbol(mod, maps.map[i].start + 64, &s));
+      seen++;
+    }
+  }
+  target_maps_free(&maps);
+  ck_assert_uint_eq(seen, 1);
+  finish(&c);
+}
+END_TEST
+
+int main(void)
+{
+  Suite *s = suite_create("symbols");
+  TCase *self = tcase_create("self");
+  TCase *made = tcase_create("programs");
+
+  tcase_add_checked_fixture(self, open_self, close_self);
+  tcase_add_test(self, test_own_functions);
+  tcase_add_test(self, test_size_is_a_limit);
+  tcase_add_test(self, test_best_name_wins);
+  tcase_add_test(self, test_library_functions);
+  tcase_add_test(self, test_function_range);
+  tcase_add_test(self, test_read_image);
+  tcase_add_test(self, test_entry);
+  tcase_add_test(self, test_vdso_from_memory);
+  tcase_add_test(self, test_refresh_keeps_pointers);
+  tcase_add_test(self, test_demangle);
+  suite_add_tcase(s, self);
+  tcase_set_timeout(made, 60);
+  tcase_add_test(made, test_plain_program);
+  tcase_add_test(made, test_static_without_header);
+  tcase_add_test(made, test_stripped);
+  tcase_add_test(made, test_debuglink);
+  tcase_add_test(made, test_debuglink_of_another_build);
+  tcase_add_test(made, test_replaced_file);
+  tcase_add_test(made, test_truncated_file);
+  suite_add_tcase(s, made);
+  SRunner *sr = srunner_create(s);
+  srunner_set_tap(sr, "-");
+  srunner_run_all(sr, CK_SILENT);
+  int failed = srunner_ntests_failed(sr);
+  srunner_free(sr);
+  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
