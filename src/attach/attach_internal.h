@@ -6,7 +6,6 @@
 #ifndef ATTACH_ATTACH_INTERNAL_H
 #define ATTACH_ATTACH_INTERNAL_H
 
-#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -134,12 +133,7 @@ struct closing {
 void closing_line(struct strbuf *b, const struct closing *c);
 /* Why there are no samples; nothing is added when there are some. */
 void closing_why_empty(struct strbuf *b, const struct closing *c);
-void closing_progress(struct strbuf *b, const struct session_account *acc,
-                      uint64_t elapsed_ns);
-/* acc += more */
-void account_add(struct session_account *acc,
-                 const struct session_account *more);
-
+void closing_progress(struct strbuf *b, const struct session_account *acc);
 /* "tecs-attach: text\n" on stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -154,23 +148,6 @@ void signals_restore(void);
 /* Those that a launched command must find at their default. */
 void signals_defaults(sigset_t *set);
 int signals_seen(void); /* the signal that raised the flag, 0: none */
-
-/* ---- a thread beside the session (watch.c) ---- */
-
-/* Prints the progress line, and ends the session when the reader of stdout
- * has gone. */
-struct watch {
-  pthread_t thread;
-  pthread_t main;
-  int quit[2]; /* pipe; -1: not started */
-  bool tty;    /* progress line wanted */
-  bool to_stdout;
-  pid_t pid;
-  const char *comm;
-  const struct session_account *acc;
-};
-enum result watch_start(struct watch *w, struct error *e);
-void watch_stop(struct watch *w);
 
 /* ---- launch mode (launch.c, agentlib.c) ---- */
 

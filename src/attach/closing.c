@@ -31,11 +31,32 @@ static void hertz(struct strbuf *b, double hz)
     strbuf_printf(b, ".%" PRIu64, tenths % 10);
 }
 
+/* " (3 ring full, 1 not delivered)" */
+static void reasons(struct strbuf *b, const struct session_account *a)
+{
+  const struct {
+    uint64_t n;
+    const char *why;
+  } row[] = {{a->lost_full, "ring full"},
+             {a->undelivered, "not delivered"},
+             {a->lost_bad, "bad record"}};
+  const char *before = " (";
+  for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+    if (!row[i].n)
+      continue;
+    strbuf_printf(b, "%s%" PRIu64 " %s", before, row[i].n, row[i].why);
+    before = ", ";
+  }
+  if (*before == ',')
+    strbuf_add_str(b, ")");
+}
+
 static void samples_part(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
   counted(b, a->samples, "sample");
   strbuf_printf(b, " of %" PRIu64 " sent, %" PRIu64 " lost", a->sent, a->lost);
+  reasons(b, a);
   if (a->filtered)
     strbuf_printf(b, ", %" PRIu64 " outside zone %s", a->filtered,
                   c->zone ? c->zone : "?");
@@ -60,6 +81,11 @@ static void rate_part(struct strbuf *b, const struct closing *c)
     strbuf_add_str(b, ", ");
     counted(b, a->skipped, "late tick");
     strbuf_add_str(b, " left out");
+  }
+  if (a->no_slot) {
+    strbuf_add_str(b, ", ");
+    counted(b, a->no_slot, "tick");
+    strbuf_add_str(b, " of threads beyond the 128 that are sampled at once");
   }
 }
 
@@ -115,40 +141,13 @@ void closing_why_empty(struct strbuf *b, const struct closing *c)
     strbuf_add_str(b, "the target was idle (no thread on a CPU)");
 }
 
-/* Another thread is adding while this one reads. */
-#define LOOK(field) __atomic_load_n(&(field), __ATOMIC_RELAXED)
-
-void closing_progress(struct strbuf *b, const struct session_account *acc,
-                      uint64_t elapsed_ns)
+void closing_progress(struct strbuf *b, const struct session_account *acc)
 {
-  uint64_t samples = LOOK(acc->samples), lost = LOOK(acc->lost);
-  unsigned vms = LOOK(acc->vms), threads = LOOK(acc->threads);
-  strbuf_printf(b, "%" PRIu64 " s: ", elapsed_ns / UNITS_S);
-  counted(b, samples, "sample");
-  strbuf_printf(b, ", %" PRIu64 " lost, ", lost);
-  counted(b, vms, "VM");
+  strbuf_printf(b, "%" PRIu64 " s: ", acc->elapsed_ns / UNITS_S);
+  counted(b, acc->samples, "sample");
+  strbuf_printf(b, ", %" PRIu64 " lost, ", acc->lost);
+  counted(b, acc->vms, "VM");
   strbuf_add_str(b, ", ");
-  counted(b, threads, "thread");
+  counted(b, acc->threads, "thread");
   strbuf_add_str(b, " (Ctrl-C ends and writes)");
-}
-
-void account_add(struct session_account *acc,
-                 const struct session_account *more)
-{
-  acc->ticks += more->ticks;
-  acc->skipped += more->skipped;
-  acc->sent += more->sent;
-  acc->samples += more->samples;
-  acc->filtered += more->filtered;
-  acc->partial += more->partial;
-  acc->lua_partial += more->lua_partial;
-  acc->lost += more->lost;
-  acc->blocked_threads += more->blocked_threads;
-  acc->elapsed_ns += more->elapsed_ns;
-  acc->cpu_ns += more->cpu_ns;
-  acc->bytes += more->bytes;
-  acc->vms += more->vms;
-  acc->unknown_vms += more->unknown_vms;
-  if (more->threads > acc->threads)
-    acc->threads = more->threads;
 }

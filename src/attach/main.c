@@ -1,20 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <fcntl.h>
 #include <stdio.h>
-#include <unistd.h>
 
 #include "attach/attach_internal.h"
-
-/* A descriptor of a closed stdin, stdout or stderr would be given to the next
- * file that is opened, and text would end up there.  /dev/null opened the wrong
- * way round keeps the place and still fails as a closed one does. */
-static void fill_std_descriptors(void)
-{
-  for (int fd = 0; fd <= 2; fd++)
-    if (fcntl(fd, F_GETFD) < 0 &&
-        open("/dev/null", fd ? O_RDONLY : O_WRONLY) < 0)
-      _exit(STATUS_FAILED);
-}
+#include "output/output.h"
 
 static int print(const struct strbuf *b)
 {
@@ -47,7 +35,7 @@ int main(int argc, char **argv)
 {
   struct options o;
   struct error e;
-  fill_std_descriptors();
+  output_guard_standard_fds();
   signals_install();
   if (options_parse(argc, argv, &o, &e) != RESULT_OK) {
     say("%s", e.text);

@@ -6,16 +6,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "attach/attach_internal.h"
 #include "output/output.h"
 #include "profile/profile.h"
 #include "target/target.h"
-
-#define RECORD_EXECS_MAX 64
 
 struct record {
   const struct options *o;
@@ -24,10 +20,12 @@ struct record {
   struct target *target;
   char comm[16];
   struct profile *profile;
-  struct session_account now;   /* of the session that runs */
-  struct session_account total; /* of all: an exec begins a new one */
+  struct session_account acc;
   enum session_end end;
   bool stopped; /* the target was in state T */
+  bool tty;     /* progress line wanted */
+  bool shown;   /* and one stands there now */
+  bool told;    /* that there is no VM yet */
   struct error error;
 };
 
@@ -50,26 +48,21 @@ struct session_options record_session_options(const struct options *o)
   return s;
 }
 
-/* ---- before sampling ---- */
-
-static enum result open_output(struct record *r)
+static int pid_of(const struct record *r)
 {
-  const struct options *o = r->o;
-  int mode = o->output ? O_WRONLY : fcntl(STDOUT_FILENO, F_GETFL);
-  if (mode < 0 || (mode & O_ACCMODE) == O_RDONLY)
-    return error_set(
-        &r->error, RESULT_IO,
-        "stdout is closed, and the result goes there; use -o FILE");
-  return output_file_open(o->output, &r->out, &r->error);
+  return (int)(r->child.pid ? r->child.pid : r->o->pid);
 }
+
+/* ---- before sampling ---- */
 
 /* All that can fail before anything is started or touched. */
 static enum result prepare(struct record *r)
 {
+  r->tty = !r->o->quiet && isatty(STDERR_FILENO);
   r->profile = profile_new();
   if (!r->profile)
     return error_set(&r->error, RESULT_NOMEM, "no memory");
-  return open_output(r);
+  return output_file_open(r->o->output, &r->out, &r->error);
 }
 
 static void note_target(struct record *r)
@@ -78,76 +71,60 @@ static void note_target(struct record *r)
   r->stopped = reach_stopped(r->target);
   if (r->o->quiet)
     return;
-  int pid = (int)target_pid(r->target);
   if (r->stopped)
     say("%d (%s) is stopped (state T): it gives no samples until it goes on "
         "(kill -CONT %d)",
-        pid, r->comm, pid);
+        pid_of(r), r->comm, pid_of(r));
   else if (r->o->verbose)
-    say("sampling %d (%s) every %" PRIu64 " us", pid, r->comm,
+    say("sampling %d (%s) every %" PRIu64 " us", pid_of(r), r->comm,
         r->o->interval_ns / UNITS_US);
 }
 
-/* ---- the session ---- */
+/* ---- while sampling ---- */
 
-static enum result session_once(struct record *r)
+static void show_progress(struct record *r, const struct session_account *acc)
+{
+  struct strbuf b = STRBUF_INIT;
+  closing_progress(&b, acc);
+  fprintf(stderr, "\r" ATTACH_NAME ": %s\033[K", strbuf_text(&b));
+  strbuf_free(&b);
+  r->shown = true;
+}
+
+static void clear_progress(struct record *r)
+{
+  if (r->shown)
+    fputs("\r\033[K", stderr);
+  r->shown = false;
+}
+
+static void on_progress(void *arg, const struct session_account *acc)
+{
+  struct record *r = arg;
+  if (output_file_reader_gone(r->out))
+    signals_stop = 1;
+  if (!acc->vms && !acc->samples && !r->told && !r->o->quiet) {
+    clear_progress(r);
+    say("no LuaJIT VM in %d (%s) yet, waiting", pid_of(r), r->comm);
+    r->told = true;
+  } else if (r->tty && acc->vms) {
+    show_progress(r, acc);
+  }
+}
+
+static enum result run_session(struct record *r)
 {
   struct session_options s = record_session_options(r->o);
-  struct watch w = {.quit = {-1, -1},
-                    .tty = !r->o->quiet && isatty(STDERR_FILENO),
-                    .to_stdout = !r->o->output,
-                    .pid = target_pid(r->target),
-                    .comm = r->comm,
-                    .acc = &r->now};
-  if (s.duration_ns && r->total.elapsed_ns)
-    s.duration_ns -= r->total.elapsed_ns;
-  memset(&r->now, 0, sizeof r->now);
-  enum result res = watch_start(&w, &r->error);
+  enum result res = reach_open((pid_t)pid_of(r), r->child.pid != 0,
+                               r->o->wait_ns, &r->target, &r->error);
   if (res != RESULT_OK)
     return res;
-  res = session_run(r->target, &s, &signals_stop, r->profile, &r->now, &r->end,
+  note_target(r);
+  s.progress = on_progress;
+  s.progress_arg = r;
+  res = session_run(r->target, &s, &signals_stop, r->profile, &r->acc, &r->end,
                     &r->error);
-  watch_stop(&w);
-  account_add(&r->total, &r->now);
-  return res;
-}
-
-/* The process lives on as another program: exec keeps pid and start time. */
-static bool became_another(const struct record *r)
-{
-  return r->end == SESSION_END_TARGET && !signals_stop &&
-         target_alive(r->target) &&
-         (!r->o->duration_ns || r->total.elapsed_ns < r->o->duration_ns);
-}
-
-static enum result reopen(struct record *r)
-{
-  pid_t pid = target_pid(r->target);
-  target_close(r->target);
-  r->target = NULL;
-  enum result res = reach_open(pid, true, r->o->wait_ns, &r->target, &r->error);
-  if (res == RESULT_OK)
-    note_target(r);
-  return res;
-}
-
-/* What an earlier program gave is a result, whatever became of the next. */
-static enum result sample(struct record *r)
-{
-  enum result res = RESULT_OK;
-  for (int execs = 0; execs < RECORD_EXECS_MAX; execs++) {
-    res = session_once(r);
-    if (res != RESULT_OK || !became_another(r))
-      break;
-    res = reopen(r);
-    if (res != RESULT_OK)
-      break;
-  }
-  if (res != RESULT_OK && r->total.samples &&
-      (res == RESULT_GONE || res == RESULT_NOVM || res == RESULT_NOAGENT)) {
-    say("sampling ended: %s", r->error.text);
-    res = RESULT_OK;
-  }
+  clear_progress(r);
   return res;
 }
 
@@ -169,15 +146,24 @@ static enum result write_profile(struct record *r)
   return res == RESULT_END ? RESULT_OK : res; /* the reader had enough */
 }
 
+static void tell_end(const struct record *r)
+{
+  if (r->end != SESSION_END_TARGET)
+    return;
+  if (target_alive(r->target))
+    say("%d became another program, without the agent", pid_of(r));
+  else
+    say("%d (%s) ended", pid_of(r), r->comm);
+}
+
 static void close_account(const struct record *r)
 {
-  struct closing c = {&r->total, r->o->interval_ns, r->o->zone, r->stopped};
+  struct closing c = {&r->acc, r->o->interval_ns, r->o->zone, r->stopped};
   struct strbuf b = STRBUF_INIT;
   if (r->o->quiet)
     return;
-  if (r->end == SESSION_END_TARGET)
-    say("%d (%s) ended", r->child.pid ? (int)r->child.pid : (int)r->o->pid,
-        r->comm);
+  if (r->target)
+    tell_end(r);
   closing_why_empty(&b, &c);
   if (b.len)
     say("%s", strbuf_text(&b));
@@ -185,8 +171,9 @@ static void close_account(const struct record *r)
   closing_line(&b, &c);
   say("%s", strbuf_text(&b));
   if (r->o->verbose)
-    say("%" PRIu64 " ticks, %" PRIu64 " bytes of records, %zu stacks",
-        r->total.ticks, r->total.bytes, profile_stack_count(r->profile));
+    say("%" PRIu64 " ticks, %" PRIu64 " bytes of records, %zu stacks, %u execs",
+        r->acc.ticks, r->acc.bytes, profile_stack_count(r->profile),
+        r->acc.execs);
   strbuf_free(&b);
 }
 
@@ -198,16 +185,18 @@ static bool ended_too_soon(struct record *r, enum result res)
   return r->child.pid && launch_ended(&r->child);
 }
 
+/* Writes what there is; a profile that broke off is still one, but not one
+ * without any VM in it. */
 static enum result settle(struct record *r, enum result sampled)
 {
   if (ended_too_soon(r, sampled)) {
     if (!r->o->quiet)
-      say("%d ended before it could be sampled", (int)r->child.pid);
+      say("%d ended before a VM could be sampled in it", pid_of(r));
     sampled = RESULT_OK;
   }
   if (sampled != RESULT_OK)
     say("%s", r->error.text);
-  if (sampled != RESULT_OK && !r->total.samples)
+  if (sampled != RESULT_OK && (!r->acc.samples || sampled == RESULT_NOVM))
     return sampled;
   enum result written = write_profile(r);
   if (written != RESULT_OK)
@@ -216,14 +205,25 @@ static enum result settle(struct record *r, enum result sampled)
   return sampled != RESULT_OK ? sampled : written;
 }
 
+/* Whoever reads the result need not wait until the command ends. */
+static void close_stdout(void)
+{
+  int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (null < 0)
+    return;
+  dup2(null, STDOUT_FILENO);
+  close(null);
+}
+
 /* The command goes on when we are asked to leave; Ctrl-C and the end of the
  * duration wait for it, since its status is ours. */
 static int launched_status(struct record *r, enum result res)
 {
   int asked = signals_seen();
   signals_restore();
+  close_stdout();
   if ((asked == SIGTERM || asked == SIGHUP) && !launch_ended(&r->child)) {
-    say("%d (%s) goes on", (int)r->child.pid, r->comm);
+    say("%d (%s) goes on", pid_of(r), r->comm);
     return res == RESULT_OK ? STATUS_DONE : STATUS_LAUNCH_FAILED;
   }
   launch_wait(&r->child);
@@ -233,17 +233,6 @@ static int launched_status(struct record *r, enum result res)
 }
 
 /* ---- the verb ---- */
-
-static enum result run_session(struct record *r)
-{
-  pid_t pid = r->child.pid ? r->child.pid : r->o->pid;
-  enum result res =
-      reach_open(pid, r->child.pid != 0, r->o->wait_ns, &r->target, &r->error);
-  if (res != RESULT_OK)
-    return res;
-  note_target(r);
-  return sample(r);
-}
 
 static void release(struct record *r)
 {
@@ -258,21 +247,16 @@ static void release(struct record *r)
 int record_run(const struct options *o)
 {
   struct record r = {.o = o};
-  enum status status = STATUS_DONE;
+  enum status status = STATUS_LAUNCH_FAILED;
   enum result res = prepare(&r);
-  if (res == RESULT_OK && o->command) {
+  if (res == RESULT_OK && o->command)
     res = launch_start(&r.child, o->command, !o->output, &status, &r.error);
-  } else if (res != RESULT_OK) {
-    status = o->command ? STATUS_LAUNCH_FAILED : verdict_status(res);
-  }
   if (res != RESULT_OK) {
     say("%s", r.error.text);
     release(&r);
-    return (int)status;
+    return (int)(o->command ? status : verdict_status(res));
   }
   res = settle(&r, run_session(&r));
   release(&r);
-  if (o->command)
-    return launched_status(&r, res);
-  return (int)verdict_status(res);
+  return o->command ? launched_status(&r, res) : (int)verdict_status(res);
 }

@@ -12,8 +12,7 @@ static struct {
 } kept[] = {{.signo = SIGINT},
             {.signo = SIGTERM},
             {.signo = SIGHUP},
-            {.signo = SIGPIPE},
-            {.signo = SIGUSR1}};
+            {.signo = SIGPIPE}};
 #define KEPT (sizeof kept / sizeof kept[0])
 
 static void on_stop(int signo)
@@ -22,24 +21,11 @@ static void on_stop(int signo)
   seen = signo;
 }
 
-/* Only there to end a sleep: the watcher has raised the flag already. */
-static void on_wake(int signo)
-{
-  (void)signo;
-}
-
-static void (*handler_of(int signo))(int)
-{
-  if (signo == SIGPIPE)
-    return SIG_IGN;
-  return signo == SIGUSR1 ? on_wake : on_stop;
-}
-
 void signals_install(void)
 {
   for (size_t i = 0; i < KEPT; i++) {
     struct sigaction sa = {0};
-    sa.sa_handler = handler_of(kept[i].signo);
+    sa.sa_handler = kept[i].signo == SIGPIPE ? SIG_IGN : on_stop;
     sigemptyset(&sa.sa_mask);
     sigaction(kept[i].signo, &sa, &kept[i].old);
     /* nohup: a hang-up is not to end us. */
@@ -51,7 +37,7 @@ void signals_install(void)
 void signals_restore(void)
 {
   for (size_t i = 0; i < KEPT; i++)
-    if (kept[i].signo != SIGPIPE && kept[i].signo != SIGUSR1)
+    if (kept[i].signo != SIGPIPE)
       sigaction(kept[i].signo, &kept[i].old, NULL);
 }
 

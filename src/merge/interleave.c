@@ -14,7 +14,8 @@ static bool same_stack(uint64_t inner_sp, uint64_t addr, uint64_t outer_sp)
 
 static void push_unreached(struct merging *g, struct run *r)
 {
-  merge_push_mark(g, FIXED_PARTIAL);
+  if (g->m->item_count) /* what these frames called is known, not how */
+    merge_push_mark(g, FIXED_PARTIAL);
   merge_push_run(g, r, false);
 }
 

@@ -70,8 +70,6 @@ void merge_push_mark(struct merging *g, enum fixed_frame f)
 {
   struct merge_memory *m = g->m;
   uint32_t frame = m->fixed[f];
-  if (!m->item_count && f == FIXED_PARTIAL)
-    return;
   if (m->item_count && m->item[m->item_count - 1].frame == frame)
     return;
   merge_push(g, (struct item){.frame = frame, .mark = true});

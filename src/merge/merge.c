@@ -126,8 +126,8 @@ static void compose(struct merging *g, struct merge_result *res)
   bool cut;
   size_t n = kept_items(g, &cut);
   m->stack_count = 0;
-  if (g->o->root)
-    add(g, merge_intern(g, g->o->root));
+  if (g->o->root) /* a thread may be called anything */
+    add(g, merge_intern(g, g->o->root + vm_text_is_pending(g->o->root)));
   while (g->o->zones && (zone = zone_next(g, &vm, &at)))
     add(g, merge_intern(g, zone));
   if (cut)

@@ -86,8 +86,7 @@ struct merge_memory *merge_memory_of(struct profile *p);
 
 uint32_t merge_intern(struct merging *g, const char *text);
 void merge_push(struct merging *g, struct item it);
-/* Adjacent equal marks become one, and a stack never begins (innermost) with a
- * [partial]. */
+/* Adjacent equal marks become one. */
 void merge_push_mark(struct merging *g, enum fixed_frame f);
 
 /* Code at ip, or NULL without memory; valid until the next call.  mod may be

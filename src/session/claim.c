@@ -7,7 +7,6 @@
  * namespaces, where "is that pid alive" has no answer.  The numbers in control
  * name the holder for messages, and switch the agent on.
  */
-#define _GNU_SOURCE
 #include <fcntl.h>
 #include <string.h>
 #include <unistd.h>
@@ -43,8 +42,7 @@ static enum result check_attach(struct session *s, enum result r,
         "the agent in process %d speaks segment version %u (readable from "
         "version %u on), this tecs-attach version %u: %s; start the program "
         "with the libtecs-agent.so that belongs to this tecs-attach",
-        pid, info->found_major, info->found_oldest, TECS_ABI_MAJOR,
-        info->what);
+        pid, info->found_major, info->found_oldest, TECS_ABI_MAJOR, info->what);
   return error_set(s->e, r, "the agent's segment in process %d: %s", pid,
                    info->what ? info->what : result_text(r));
 }

@@ -31,6 +31,8 @@ static void take_vm(struct session *s, unsigned i)
 {
   struct vm_info *v = &s->vms[i];
   struct tecs_vm vm = s->shm.vms[i];
+  if (atomic_acquire(&s->shm.vms[i].state) != TECS_VM_LIVE)
+    return; /* closed while it was copied */
   bool same = v->g == vm.g && v->asm_pc == vm.asm_pc &&
               v->table_lo == vm.asm_lo && v->table_hi == vm.asm_hi;
   v->live = true;
@@ -98,11 +100,13 @@ static void describe_vms(struct session *s, const struct sample_view *v)
  * must not be named by them. */
 bool drain_refresh(struct session *s, uint64_t now)
 {
-  if (now < s->next_refresh || !target_segment_mapped(s->t, s->shm.fd))
+  if (now < s->next_refresh)
     return false;
   s->next_refresh = now + REFRESH_PAUSE;
-  if (!modules_refresh(s->modules))
+  if (!target_segment_mapped(s->t, s->shm.fd) || !modules_refresh(s->modules))
     return false;
+  /* An exec between the two looks: nothing more is named in this part. */
+  s->image_gone = !target_segment_mapped(s->t, s->shm.fd);
   unwinder_flush(s->unwinder);
   for (unsigned i = 0; i < TECS_VMS; i++)
     if (s->vms[i].live)
@@ -137,8 +141,7 @@ static void unwind(struct session *s, const struct sample_view *v)
   }
   look_for_new_code(s, v);
   unwind_sample(s->unwinder, v, s->unwind_vm, s->stack);
-  if (s->stack->end == UNWIND_END_PARTIAL &&
-      drain_refresh(s, clock_mono_ns()))
+  if (s->stack->end == UNWIND_END_PARTIAL && drain_refresh(s, clock_mono_ns()))
     unwind_sample(s->unwinder, v, s->unwind_vm, s->stack);
 }
 
@@ -203,8 +206,8 @@ static void sample(struct session *s, unsigned slot,
   describe_vms(s, &v);
   unwind(s, &v);
   o.root = root(s, slot, &v, buf, sizeof buf);
-  enum result r = merge_sample(&o, slot, &v, s->stack, s->modules, s->vm, s->p,
-                               &res);
+  enum result r =
+      merge_sample(&o, slot, &v, s->stack, s->modules, s->vm, s->p, &res);
   if (r == RESULT_OK)
     count(s, slot, &v, &res);
   else
@@ -240,7 +243,7 @@ void drain_slot(struct session *s, unsigned i, uint64_t deadline)
   /* Not what comes meanwhile: the work of one call has an end. */
   uint64_t head = atomic_acquire(&shared->head);
   const struct tecs_record *rec;
-  while (!s->failed && atomic_get(&shared->tail) < head &&
+  while (!s->failed && !s->image_gone && atomic_get(&shared->tail) < head &&
          (rec = shm_ring_peek(&s->shm, i, &bad))) {
     record(s, i, rec);
     shm_ring_consume(&s->shm, i, rec);
@@ -253,14 +256,17 @@ void drain_slot(struct session *s, unsigned i, uint64_t deadline)
 
 void drain_rings(struct session *s, uint64_t deadline)
 {
+  unsigned first = s->drain_first;
+  bool late = false;
   drain_vms(s);
   for (unsigned n = 0; n < TECS_SLOTS; n++) {
-    unsigned i = (s->drain_first + n) % TECS_SLOTS;
-    if (s->slot[i].tid)
-      drain_slot(s, i, deadline);
-    if (clock_mono_ns() > deadline) {
-      s->drain_first = i + 1; /* the next one is first next time */
-      break;
+    unsigned i = (first + n) % TECS_SLOTS;
+    if (!s->slot[i].tid || (late && !slot_half_full(s, i)))
+      continue;
+    drain_slot(s, i, deadline);
+    if (!late && clock_mono_ns() > deadline) {
+      late = true;
+      s->drain_first = (i + 1) % TECS_SLOTS; /* is first next time */
     }
   }
 }

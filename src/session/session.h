@@ -19,9 +19,9 @@ struct session_account;
 
 struct session_options {
   uint64_t interval_ns;
-  uint64_t duration_ns;  /* 0: until stopped or the target's end */
-  uint64_t vm_wait_ns;   /* how long a VM may take to appear */
-  bool by_thread;        /* a root frame name/tid */
+  uint64_t duration_ns; /* 0: until stopped or the target's end */
+  uint64_t vm_wait_ns;  /* how long a VM may take to appear */
+  bool by_thread;       /* a root frame name/tid */
   bool by_vm;
   struct merge_options merge;
   /* Called about once a second with the sums so far; NULL: not. */
@@ -31,10 +31,10 @@ struct session_options {
 
 /* Sums.  When the session has ended, sent = samples + filtered + lost. */
 struct session_account {
-  uint64_t ticks;   /* of the clock */
-  uint64_t skipped; /* clock ticks that came too late and were left out */
-  uint64_t sent;    /* signals */
-  uint64_t samples; /* in the profile */
+  uint64_t ticks;       /* of the clock */
+  uint64_t skipped;     /* clock ticks that came too late and were left out */
+  uint64_t sent;        /* signals */
+  uint64_t samples;     /* in the profile */
   uint64_t filtered;    /* samples outside the zone prefix */
   uint64_t partial;     /* of the samples: marked [partial] */
   uint64_t lua_partial; /* of the samples: Lua part incomplete */
@@ -58,8 +58,8 @@ struct session_account {
 };
 
 enum session_end {
-  SESSION_END_STOPPED = 1,  /* asked to (stop flag, duration) */
-  SESSION_END_TARGET = 2,   /* the process ended or became another program */
+  SESSION_END_STOPPED = 1, /* asked to (stop flag, duration) */
+  SESSION_END_TARGET = 2,  /* the process ended or became another program */
 };
 
 /* Samples until *stop, the duration or the target's end; on every way out the

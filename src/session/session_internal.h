@@ -30,6 +30,7 @@ struct thread {
   char last[64];     /* text of schedstat */
   uint64_t active;   /* time of the last look that found it changed */
   int slot;          /* -1: none */
+  bool gave;         /* a sample, through a slot it no longer has */
   unsigned blocked;  /* times in a row it was found to block the signal */
   uint64_t blocked_at;
 };
@@ -61,12 +62,11 @@ bool thread_is_idle(const struct thread *th, uint64_t now);
 struct slot {
   pid_t tid; /* 0: free; as the collector sees it */
   uint32_t generation;
-  uint64_t calls_base, lost_base; /* the agent's counts at the assignment */
   uint64_t sent;
   uint64_t given_up; /* of the sent: consumed, but not by the agent */
   uint64_t sent_at;
   uint64_t named;
-  bool gave; /* a sample */
+  bool gave;     /* a sample */
   char root[64]; /* frame that stands for the thread */
 };
 
@@ -105,7 +105,7 @@ struct session {
   struct slot slot[TECS_SLOTS];
   struct vm_info vms[TECS_VMS];
   struct unwind_vm unwind_vm[UINT8_MAX]; /* vm_count is 8 bits wide */
-  unsigned rings; /* backed */
+  unsigned rings;                        /* backed */
 
   uint64_t next_tick, tick_grid; /* when, and the grid point it belongs to */
   uint64_t tick_number;
@@ -115,6 +115,10 @@ struct session {
   size_t idle;
   enum result failed; /* a tick met an error that ends the session */
 
+  bool image_gone; /* seen while the maps were read */
+
+  char comm[16];
+  uint64_t wait_start;
   bool waiting; /* no VM yet */
   unsigned wait_round;
   bool has_luajit;
@@ -137,6 +141,8 @@ void slot_release(struct session *s, unsigned i);
 bool slot_ready(struct session *s, struct thread *th, uint64_t now);
 /* Signals that have neither been answered nor given up. */
 uint64_t slot_outstanding(const struct session *s, unsigned i);
+/* Anything in the ring? */
+bool slot_holds(const struct session *s, unsigned i);
 bool slot_half_full(const struct session *s, unsigned i);
 
 /* ---- ticks.c ---- */
@@ -164,6 +170,7 @@ bool drain_refresh(struct session *s, uint64_t now);
 enum result wait_check(struct session *s, uint64_t now);
 /* The session ends and there was no VM. */
 enum result wait_failed(struct session *s, uint64_t now);
+enum result wait_name_child(struct session *s, pid_t child, const char *comm);
 /* Child of t with a VM in its agent's segment, or (deep) with LuaJIT in its
  * files; 0: none. */
 pid_t wait_find_child(struct target *t, bool deep, char comm[16]);

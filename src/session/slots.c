@@ -8,7 +8,6 @@
  * when the last one was answered (the agent counts its calls), or is known to
  * be neither answered nor pending: then the program took it, and it is lost.
  */
-#define _GNU_SOURCE
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,9 +19,16 @@
 #define BLOCKED_RECHECK (50 * MS)
 #define BLOCKED_TIMES 3 /* the C library blocks signals for moments, too */
 
+/* The agent's counts begin anew with the first tick of a generation. */
+static bool generation_seen(const struct session *s, unsigned i)
+{
+  return atomic_acquire(&s->shm.slots[i].generation_seen) ==
+         s->slot[i].generation;
+}
+
 static uint64_t answered(const struct session *s, unsigned i)
 {
-  return atomic_acquire(&s->shm.slots[i].calls) - s->slot[i].calls_base;
+  return generation_seen(s, i) ? atomic_acquire(&s->shm.slots[i].calls) : 0;
 }
 
 uint64_t slot_outstanding(const struct session *s, unsigned i)
@@ -36,6 +42,11 @@ static uint64_t used(const struct session *s, unsigned i)
 {
   const struct tecs_slot *sl = &s->shm.slots[i];
   return atomic_acquire(&sl->head) - atomic_get(&sl->tail);
+}
+
+bool slot_holds(const struct session *s, unsigned i)
+{
+  return used(s, i) != 0;
 }
 
 bool slot_half_full(const struct session *s, unsigned i)
@@ -53,7 +64,8 @@ void slot_release(struct session *s, unsigned i)
   uint64_t calls = answered(s, i);
   if (calls < sl->sent)
     s->acc->undelivered += sl->sent - calls;
-  s->acc->lost_full += atomic_get(&shared->lost) - sl->lost_base;
+  if (generation_seen(s, i))
+    s->acc->lost_full += atomic_get(&shared->lost);
   sl->tid = 0;
 }
 
@@ -80,6 +92,7 @@ static int reclaim(struct session *s, uint64_t now)
     return -1;
   int i = oldest->slot;
   drain_slot(s, (unsigned)i, UINT64_MAX);
+  oldest->gave = s->slot[i].gave;
   slot_release(s, (unsigned)i);
   oldest->slot = -1;
   return i;
@@ -121,8 +134,7 @@ static void name_root(struct session *s, struct slot *sl, uint64_t now)
   sl->named = now;
 }
 
-/* The agent's counts go on over assignments; the order of the stores makes
- * the slot whole before its tid names it. */
+/* The slot is whole before its tid names a thread. */
 static void hand_over(struct session *s, unsigned i, struct thread *th,
                       pid_t inner, uint64_t now)
 {
@@ -132,11 +144,10 @@ static void hand_over(struct session *s, unsigned i, struct thread *th,
   memset(sl, 0, sizeof *sl);
   sl->tid = th->tid;
   sl->generation = generation;
+  sl->gave = th->gave;
   atomic_release(&shared->tid, 0u);
   atomic_release(&shared->tail, atomic_acquire(&shared->head) & ~UINT64_C(7));
   atomic_release(&shared->generation, generation);
-  sl->calls_base = atomic_acquire(&shared->calls);
-  sl->lost_base = atomic_get(&shared->lost);
   atomic_release(&shared->tid, (uint32_t)inner);
   vm_store_reset_slot(s->vm, i);
   name_root(s, sl, now);

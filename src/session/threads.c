@@ -10,7 +10,6 @@
  * since.  "State R" alone is not enough: a thread woken by its time-out but
  * not yet run is R, and a signal then turns its time-out into EINTR.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,7 +19,9 @@
 /* A thread that ran less than this ago is looked at on every tick: looking
  * more rarely would miss the beginnings of its bursts, a bias. */
 #define IDLE_AFTER (250 * MS)
-#define IDLE_DELAY (4 * MS) /* an idle thread's look is late by this at most */
+#define IDLE_DELAY                                                             \
+  (4 * MS) /* an idle thread's look is late by this at most                    \
+            */
 
 void thread_init(struct thread *th, pid_t tid, uint64_t now)
 {

@@ -2,7 +2,6 @@
  *
  * The clock, the threads it looks at, and the signal.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -14,7 +13,9 @@
 #include "base/clock.h"
 #include "session/session_internal.h"
 
-#define SCAN_FORCED (250 * MS) /* although the mark says that nothing changed */
+#define SCAN_FORCED                                                            \
+  (250 * MS) /* although the mark says that nothing changed                    \
+              */
 
 static void forget(struct session *s, size_t k)
 {

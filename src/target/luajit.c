@@ -2,7 +2,6 @@
  *
  * What kind of program runs in a process, told from its files alone.
  */
-#define _GNU_SOURCE
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -2,7 +2,6 @@
  *
  * Address space of a process and the files behind it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

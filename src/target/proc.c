@@ -2,7 +2,6 @@
  *
  * Small files of /proc, and folders full of numbers.
  */
-#define _GNU_SOURCE
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

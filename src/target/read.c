@@ -2,7 +2,6 @@
  *
  * Memory of a process, without stopping it.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/uio.h>

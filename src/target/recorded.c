@@ -3,7 +3,6 @@
  * A recording in the place of a process: <dir>/maps is the text of its maps,
  * <dir>/root/<path> are mapped files.  Memory is gone, threads too.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

@@ -3,7 +3,6 @@
  * The agent's segment in a process: among its descriptors, or behind its
  * mappings when the program closed descriptors that were not its own.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -2,7 +2,6 @@
  *
  * Opening a process, whether it still lives, and why it can't be looked at.
  */
-#define _GNU_SOURCE
 #include "target/target.h"
 
 #include <errno.h>

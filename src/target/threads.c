@@ -2,7 +2,6 @@
  *
  * Threads of a process and its descendants.
  */
-#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

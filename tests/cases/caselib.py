@@ -95,7 +95,8 @@ def busy(c, p, main=chunk("busy.lua")):
 
 ACCOUNT = re.compile(
     r"(?P<samples>\d+) samples? of (?P<sent>\d+) sent, (?P<lost>\d+) lost"
-    r"(?:, (?P<filtered>\d+) outside zone [^,]*)?, (?P<partial>\d+) partial"
+    r"(?: \([^)]*\))?(?:, (?P<filtered>\d+) outside zone .*?)?"
+    r", (?P<partial>\d+) partial"
     r".*; (?P<rate>[\d.]+) of [\d.]+ Hz for (?P<seconds>[\d.]+) s.*"
     r"; (?P<vms>\d+) VMs?.*, (?P<threads>\d+) threads?.*own CPU (?P<cpu>[\d.]+)%")
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE
 #include <check.h>
 #include <errno.h>
 #include <fcntl.h>

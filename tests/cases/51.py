@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: MIT
+# The VM comes late by dlopen(RTLD_DEEPBIND), twice, at two addresses.
+import re
+
+from caselib import busy, general as usual
+
+MODES = ["off", "on"]
+ATTACH = ["--wait", "10"]
+SECS, LIFE = 14, 12  # two rounds of four seconds, after three without a VM
+
+
+def general(c, p, r):
+    usual(c, p, r)
+    c.true("said that there was no VM yet", re.search("no LuaJIT VM in .* yet", r.stderr))
+    c.least("busy seconds of eight", p.total / 999, 6.5)
+    c.true("two VMs, one after the other", r.account().get("vms", 0) >= 1)
+
+
+def check(c, p, t):
+    busy(c, p)
+
+
+R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
+IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3);_[N] 667\n"
+         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3);_[N] 333\n")
+TRUTH = {}
