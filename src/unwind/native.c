@@ -22,8 +22,8 @@ extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t,
 #define CACHE_ROWS 8192
 
 /* Saved registers that a caller may need (the callee-saved ones). */
-static const uint8_t saved[] = {REG_RBX, REG_RBP, REG_R12,
-                                REG_R13, REG_R14, REG_R15};
+static const uint8_t saved[] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
+                                DWARF_R13, DWARF_R14, DWARF_R15};
 
 /* ---- callbacks ---- */
 
@@ -166,12 +166,12 @@ void unwind_native_free(struct unwinder *u)
 /* A caller at the very address that was looked up is possible (recursion, seen
  * from an exact address), but only if the stack says so: tables of hand-made
  * code that leave rip as it is would go on for ever. */
-static bool goes_nowhere(struct unwinder *u, unw_cursor_t *c, uint64_t ip)
+static bool goes_nowhere(const struct unwinder *u, uint64_t ip, uint64_t cfa)
 {
-  unw_save_loc_t loc;
+  uint64_t ret;
 
-  return ip == u->reg[REG_RIP] &&
-         (unw_get_save_loc(c, REG_RIP, &loc) < 0 || loc.type != UNW_SLT_MEMORY);
+  return ip == u->reg[DWARF_RIP] &&
+         (!unwind_stack_word(u, cfa - 8, &ret) || ret != ip);
 }
 
 static void take_saved(struct unwinder *u, unw_cursor_t *c)
@@ -196,13 +196,13 @@ static void take_saved(struct unwinder *u, unw_cursor_t *c)
 
 enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
 {
-  uint64_t rip = u->reg[REG_RIP];
+  uint64_t rip = u->reg[DWARF_RIP];
   unw_word_t ip = 0, sp = 0;
   unw_cursor_t c;
   int r;
 
   u->no_info = false;
-  u->reg[REG_RIP] = lookup;
+  u->reg[DWARF_RIP] = lookup;
   r = unw_init_remote(&c, u->space, u);
   if (r == 0)
     r = unw_step(&c);
@@ -212,19 +212,19 @@ enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
   if (r == 0)
     return STEP_END;
   if (unw_get_reg(&c, UNW_REG_IP, &ip) < 0 ||
-      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || sp <= u->reg[REG_RSP] ||
-      goes_nowhere(u, &c, ip))
+      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || sp <= u->reg[DWARF_RSP] ||
+      goes_nowhere(u, ip, sp))
     goto fail;
   if (ip == 0)
     return STEP_END;
   take_saved(u, &c);
-  u->reg[REG_RSP] = sp;
-  u->reg[REG_RIP] = ip;
+  u->reg[DWARF_RSP] = sp;
+  u->reg[DWARF_RIP] = ip;
   u->exact = false;
   return STEP_OK;
 
 fail:
-  u->reg[REG_RIP] = rip;
+  u->reg[DWARF_RIP] = rip;
   return STEP_FAIL;
 }
 
@@ -238,11 +238,12 @@ enum step unwind_signal_step(struct unwinder *u)
   uint64_t reg[TECS_REGS];
 
   for (unsigned i = 0; i < TECS_REGS; i++) {
-    if (!unwind_stack_word(u, u->reg[REG_RSP] + gregs + 8 * i, &reg[order[i]]))
+    if (!unwind_stack_word(u, u->reg[DWARF_RSP] + gregs + 8 * i,
+                           &reg[order[i]]))
       return STEP_FAIL;
   }
   /* Down is possible: the handler ran on an alternate stack. */
-  if (reg[REG_RSP] <= u->reg[REG_RSP] && u->jumps++ == 8)
+  if (reg[DWARF_RSP] <= u->reg[DWARF_RSP] && u->jumps++ == 8)
     return STEP_FAIL;
   memcpy(u->reg, reg, sizeof reg);
   u->known = (UINT32_C(1) << TECS_REGS) - 1;

@@ -13,14 +13,14 @@
 
 /* DWARF numbers (System V ABI for AMD64, figure 3.36), as in tecs_sample. */
 enum {
-  REG_RBX = 3,
-  REG_RBP = 6,
-  REG_RSP = TECS_REG_RSP,
-  REG_R12 = 12,
-  REG_R13 = 13,
-  REG_R14 = 14,
-  REG_R15 = 15,
-  REG_RIP = TECS_REG_RIP,
+  DWARF_RBX = 3,
+  DWARF_RBP = 6,
+  DWARF_RSP = TECS_REG_RSP,
+  DWARF_R12 = 12,
+  DWARF_R13 = 13,
+  DWARF_R14 = 14,
+  DWARF_R15 = 15,
+  DWARF_RIP = TECS_REG_RIP,
 };
 
 struct cframe {

@@ -62,7 +62,7 @@ static struct unwind_frame *add(struct unwinder *u, struct unwind_stack *out,
 {
   struct unwind_frame *f = &out->frame[out->count++];
 
-  *f = (struct unwind_frame){.kind = kind, .ip = ip, .sp = u->reg[REG_RSP]};
+  *f = (struct unwind_frame){.kind = kind, .ip = ip, .sp = u->reg[DWARF_RSP]};
   f->mod = ip != 0 ? modules_find(u->modules, ip) : NULL;
   return f;
 }
@@ -70,7 +70,7 @@ static struct unwind_frame *add(struct unwinder *u, struct unwind_stack *out,
 /* A frame that can't be unwound, and the VM's next one further out. */
 static enum step add_gap(struct unwinder *u, struct unwind_stack *out)
 {
-  uint64_t sp = u->reg[REG_RSP], cframe;
+  uint64_t sp = u->reg[DWARF_RSP], cframe;
   enum step step;
   struct unwind_frame *f;
 
@@ -87,7 +87,7 @@ static enum step add_gap(struct unwinder *u, struct unwind_stack *out)
 static enum step add_native(struct unwinder *u, struct unwind_stack *out,
                             uint64_t lookup)
 {
-  uint64_t ip = u->reg[REG_RIP];
+  uint64_t ip = u->reg[DWARF_RIP];
   struct unwind_frame *f;
 
   if (unwind_is_sigreturn(u, ip)) {
@@ -105,7 +105,7 @@ static enum step add_native(struct unwinder *u, struct unwind_stack *out,
 
 static enum step add_frame(struct unwinder *u, struct unwind_stack *out)
 {
-  uint64_t lookup = u->reg[REG_RIP] - (u->exact ? 0 : 1);
+  uint64_t lookup = u->reg[DWARF_RIP] - (u->exact ? 0 : 1);
   const struct unwind_vm *vm = unwind_vm_find(u, lookup);
 
   if (vm == NULL)

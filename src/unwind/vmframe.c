@@ -15,7 +15,7 @@ static const uint8_t save_code[] = {0x55, 0x53, 0x41, 0x57, 0x41,
 static const uint8_t restore_code[] = {0x48, 0x83, 0xc4, 0x28, 0x41, 0x5e,
                                        0x41, 0x5f, 0x5b, 0x5d, 0xc3};
 /* saveregs pushes these in this order. */
-static const uint8_t pushed[] = {REG_RBP, REG_RBX, REG_R15, REG_R14};
+static const uint8_t pushed[] = {DWARF_RBP, DWARF_RBX, DWARF_R15, DWARF_R14};
 
 /* CFRAME_SIZE that the above belongs to (lj_frame.h, LJ_TARGET_X64). */
 #define CFRAME_SIZE_POSIX 80u
@@ -54,7 +54,7 @@ void unwind_vm_begin(struct unwinder *u)
 static const struct cframe *next_cframe(struct unwinder *u)
 {
   while (u->cframe_next < u->cframe_count &&
-         u->cframe[u->cframe_next].addr < u->reg[REG_RSP])
+         u->cframe[u->cframe_next].addr < u->reg[DWARF_RSP])
     u->cframe_next++;
   return u->cframe_next < u->cframe_count ? &u->cframe[u->cframe_next] : NULL;
 }
@@ -106,8 +106,8 @@ static enum step leave(struct unwinder *u, uint64_t cfa, unsigned count)
     return STEP_FAIL;
   for (unsigned i = 0; i < count; i++)
     load(u, pushed[i], cfa - 16 - 8 * i);
-  u->reg[REG_RIP] = ret;
-  u->reg[REG_RSP] = cfa;
+  u->reg[DWARF_RIP] = ret;
+  u->reg[DWARF_RSP] = cfa;
   u->exact = false;
   return STEP_OK;
 }
@@ -118,16 +118,17 @@ static enum step leave(struct unwinder *u, uint64_t cfa, unsigned count)
 static void leave_trace(struct unwinder *u, const struct cframe *cf)
 {
   if (cf->size == CFRAME_SIZE_POSIX) {
-    load(u, REG_R12, cf->addr);
-    load(u, REG_R13, cf->addr - 8);
+    load(u, DWARF_R12, cf->addr);
+    load(u, DWARF_R13, cf->addr - 8);
   } else {
-    u->known &= ~(UINT32_C(1) << REG_R12 | UINT32_C(1) << REG_R13);
+    u->known &= ~(UINT32_C(1) << DWARF_R12 | UINT32_C(1) << DWARF_R13);
   }
 }
 
 static enum step leave_cframe(struct unwinder *u, const struct cframe *cf)
 {
-  if (u->reg[REG_RSP] <= UINT64_MAX - 16 && u->reg[REG_RSP] + 16 <= cf->addr)
+  if (u->reg[DWARF_RSP] <= UINT64_MAX - 16 &&
+      u->reg[DWARF_RSP] + 16 <= cf->addr)
     leave_trace(u, cf);
   u->cframe_next++;
   return leave(u, cf->addr + cf->size, sizeof pushed);
@@ -143,7 +144,7 @@ static bool in_prologue(struct unwinder *u, unsigned *words)
     uint8_t at, words;
   } save[] = {{0, 0}, {1, 1}, {2, 2}, {4, 3}, {6, 4}},
     restore[] = {{4, 4}, {6, 3}, {8, 2}, {9, 1}, {10, 0}};
-  uint64_t ip = u->reg[REG_RIP];
+  uint64_t ip = u->reg[DWARF_RIP];
   const struct module *mod = modules_find(u->modules, ip);
   uint8_t b[sizeof restore_code];
 
@@ -170,7 +171,7 @@ static bool in_prologue(struct unwinder *u, unsigned *words)
 static bool is_unrecorded(struct unwinder *u, uint32_t size,
                           const struct cframe *cf)
 {
-  uint64_t sp = u->reg[REG_RSP], ret;
+  uint64_t sp = u->reg[DWARF_RSP], ret;
 
   if (size < 16 || sp > UINT64_MAX - size ||
       (cf != NULL && (sp == cf->addr || sp + size > cf->addr)))
@@ -182,7 +183,7 @@ enum step unwind_vm_step(struct unwinder *u, const struct unwind_vm *vm,
                          uint64_t *cframe)
 {
   const struct cframe *cf = next_cframe(u);
-  uint64_t sp = u->reg[REG_RSP];
+  uint64_t sp = u->reg[DWARF_RSP];
   unsigned words;
 
   *cframe = 0;
@@ -207,9 +208,9 @@ bool unwind_vm_resume(struct unwinder *u, uint64_t *cframe, enum step *step)
   *cframe = cf->addr;
   /* nothing is known of the code in between */
   u->known = 0;
-  u->reg[REG_RSP] = cf->addr;
+  u->reg[DWARF_RSP] = cf->addr;
   u->cframe_next++;
   *step = leave(u, cf->addr + cf->size, sizeof pushed);
-  u->known |= UINT32_C(1) << REG_RIP | UINT32_C(1) << REG_RSP;
+  u->known |= UINT32_C(1) << DWARF_RIP | UINT32_C(1) << DWARF_RSP;
   return true;
 }

@@ -90,15 +90,15 @@ uint32_t bcname_var_at(struct namer *n, uint32_t pc, unsigned reg)
   return 0;
 }
 
-/* `do local function f() end end`: the scope ends with the instruction that
- * makes the closure, so the variable is never active. */
+/* `do local x local function f() end end`: the scope ends with the instruction
+ * that makes the closure, so f is never active; x was until then. */
 static uint32_t empty_scope_at(struct namer *n, uint32_t pc, unsigned reg)
 {
-  uint32_t count = still_active(&n->vars, pc);
+  uint32_t count = still_active(&n->vars, pc - 1);
   struct var v = n->vars.ahead;
   for (; v.name != 0 && v.start <= pc; v = read_var(n, v.next, v.start)) {
     bool empty = v.start == pc && v.end == pc;
-    if ((v.end > pc || empty) && count++ == reg)
+    if (v.end >= pc && count++ == reg)
       return empty ? v.name : 0;
   }
   return 0;

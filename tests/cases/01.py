@@ -24,8 +24,8 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + 'main chunk ([string "local n = ... _ local s = 0..."]);_[N] 500\n'
-         + R + 'main chunk ([string "local n=..._local s=0_for i=1,n do s=s+i%5 e..."]);_[N] 330\n'
-         + R + "main chunk ((load));_[N] 170\n")
+IDEAL = (R + 'main chunk ([string "local n = ... _ local s = 0..."])_[N] 500\n'
+         + R + 'main chunk ([string "local n=..._local s=0_for i=1,n do s=s+i%5 e..."])_[N] 330\n'
+         + R + "main chunk ((load))_[N] 170\n")
 TRUTH = {"f": 0.5, "g": 0.33, "h": 0.17}
 LEAVES = True

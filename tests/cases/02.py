@@ -45,7 +45,7 @@ def more(c, tools, folder):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);main chunk ("
-IDEAL = "".join(R + x + ");_[N] 11\n" for x in (
+IDEAL = "".join(R + x + ")_[N] 11\n" for x in (
     "...d/d/deep.lua", "中中...", "x中中...", "xy🎮...", "bad\ufffd\ufffdutf8", "AAAA...",
-    '[string "local n=... local s=0..."]')) + R + "?);_[N] 22\n"
+    '[string "local n=... local s=0..."]')) + R + "?)_[N] 22\n"
 TRUTH = {}

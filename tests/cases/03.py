@@ -30,7 +30,7 @@ def check(c, p, t):
     c.least("called by the script", p.pair(MAIN, r"^main chunk \("), 0.95)
 
 
-R = 'ma_in 7_<&"/7;z_%d/x 3_;_start;main;lua_pcall;main chunk (/x/t.lua);main chunk (%s);_[N] 11\n'
+R = 'ma_in 7_<&"/7;z_%d/x 3_;_start;main;lua_pcall;main chunk (/x/t.lua);main chunk (%s)_[N] 11\n'
 IDEAL = "".join(R % (i, x) for i, x in enumerate((
     "a_b", "ends in count 12", "path with space/x y.lua", "tab_here",
     "<tag> & \"quote\" 'q'", "back\\slash", " lead", "trail ", "a\\_b_c"), 1))

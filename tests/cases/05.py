@@ -38,7 +38,7 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + "anonymous#1 (/x/game.luac:?);anonymous#2 (/x/game.luac:?);_[N] 33\n"
-         + R + "anonymous#1 ([bytecode]:?);anonymous#2 ([bytecode]:?);_[N] 33\n"
-         + R + "anonymous#3 (packed:?);_[N] 34\n")
+IDEAL = (R + "anonymous#1 (/x/game.luac:?);anonymous#2 (/x/game.luac:?)_[N] 33\n"
+         + R + "anonymous#1 ([bytecode]:?);anonymous#2 ([bytecode]:?)_[N] 33\n"
+         + R + "anonymous#3 (packed:?)_[N] 34\n")
 TRUTH = {}

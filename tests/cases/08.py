@@ -39,7 +39,7 @@ def more(c, tools, folder):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + "anonymous (/x/t.lua:5);_[N] 385\n"
-         + R + "real (/x/t.lua:6);burn (/x/t.lua:2);_[N] 308\n"
-         + R + "anonymous (/x/t.lua:11);burn (/x/t.lua:2);_[N] 307\n")
+IDEAL = (R + "anonymous (/x/t.lua:5)_[N] 385\n"
+         + R + "real (/x/t.lua:6);burn (/x/t.lua:2)_[N] 308\n"
+         + R + "anonymous (/x/t.lua:11);burn (/x/t.lua:2)_[N] 307\n")
 TRUTH = {}

@@ -54,6 +54,6 @@ def more(c, tools, folder):
             r.end()
 
 
-IDEAL = ("[truncated];" + "down (/x/t.lua:5);" * 255 + "burn (/x/t.lua:4);_[N] 500\n"
-         + "_start;main;main chunk (/x/t.lua);flat (/x/t.lua:6);burn (/x/t.lua:4);_[N] 500\n")
+IDEAL = ("[truncated];" + "down (/x/t.lua:5);" * 255 + "burn (/x/t.lua:4)_[N] 500\n"
+         + "_start;main;main chunk (/x/t.lua);flat (/x/t.lua:6);burn (/x/t.lua:4)_[N] 500\n")
 TRUTH = {}

@@ -18,6 +18,6 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + "b (/x/t.lua:6);leaf (/x/t.lua:4);_[I] 320\n"
-         + R + "leaf (/x/t.lua:4);_[I] 650\n" + R + "loop1 (/x/t.lua:8);_[I] 30\n")
+IDEAL = (R + "b (/x/t.lua:6);leaf (/x/t.lua:4)_[I] 320\n"
+         + R + "leaf (/x/t.lua:4)_[I] 650\n" + R + "loop1 (/x/t.lua:8)_[I] 30\n")
 TRUTH = {}

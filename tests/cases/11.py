@@ -25,7 +25,7 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);frame (/x/t.lua:15);"
-BURNING = "burn (/x/t.lua:3);_[N] 250\n"
+BURNING = "burn (/x/t.lua:3)_[N] 250\n"
 IDEAL = (R + "coroutine.resume;ai (/x/t.lua:4);" + BURNING
          + R + "coroutine.resume;outer (/x/t.lua:6);coroutine.resume;inner (/x/t.lua:5);" + BURNING
          + R + "anonymous (/x/t.lua:10);" + BURNING

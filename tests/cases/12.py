@@ -39,7 +39,7 @@ def check(c, p, t):
         lambda s: any(a == b for a, b in zip(lua_frames(s), lua_frames(s)[1:]))))
 
 
-R = "_start;main;lua_pcall;main chunk (/x/t.lua:%d);%sburn (/x/t.lua:2);_[I] %d\n"
+R = "_start;main;lua_pcall;main chunk (/x/t.lua:%d);%sburn (/x/t.lua:2)_[I] %d\n"
 IDEAL = (R % (16, "string.gsub;sub_cb (/x/t.lua:7);", 40)
          + R % (17, "table.sort;cmp (/x/t.lua:13);", 20) + R % (18, "", 10)
          + R % (19, "mt.__lt (/x/t.lua:12);", 10) + R % (20, "mt.__concat (/x/t.lua:12);", 10)

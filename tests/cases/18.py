@@ -50,8 +50,8 @@ def more(c, tools, folder):
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);foo (/x/t.lua:9);"
 BAR = R + "bar (/x/t.lua:8);"
-IDEAL = (R + "_[I] 10\n" + BAR + "_[I] 20\n" + BAR + "bob (/x/t.lua:7);_[I] 20\n"
-         + BAR + "baz (/x/t.lua:6);_[I] 20\n"
-         + BAR + "baz (/x/t.lua:6);succ (/x/t.lua:5);_[I] 30\n")
+IDEAL = (R + "_[I] 10\n" + BAR + "_[I] 20\n" + BAR + "bob (/x/t.lua:7)_[I] 20\n"
+         + BAR + "baz (/x/t.lua:6)_[I] 20\n"
+         + BAR + "baz (/x/t.lua:6);succ (/x/t.lua:5)_[I] 30\n")
 TRUTH = {}
 LEAVES = True

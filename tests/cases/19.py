@@ -38,6 +38,6 @@ def more(c, tools, folder):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + "phase_b (/x/t.lua:15);spin (/x/t.lua:5);_[I] 667\n"
-         + R + "phase_a (/x/t.lua:14);spin (/x/t.lua:5);_[I] 333\n")
+IDEAL = (R + "phase_b (/x/t.lua:15);spin (/x/t.lua:5)_[I] 667\n"
+         + R + "phase_a (/x/t.lua:14);spin (/x/t.lua:5)_[I] 333\n")
 TRUTH = {}

@@ -15,6 +15,6 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = R + "a (/x/t.lua:2);_[I] 750\n" + R + "b (/x/t.lua:3);_[I] 250\n"
+IDEAL = R + "a (/x/t.lua:2)_[I] 750\n" + R + "b (/x/t.lua:3)_[I] 250\n"
 TRUTH = {"a": 0.75, "b": 0.25}
 LEAVES = True

@@ -33,6 +33,6 @@ def more(c, tools, folder):
         r.end()
 
 
-IDEAL = ("_start;main;lua_pcall;main chunk (/x/t.lua);work (/x/t.lua:6);hot (/x/t.lua:4);_[N] 990\n"
-         "_start;main;lua_pcall;main chunk (/x/t.lua);work (/x/t.lua:6);_[I] 10\n")
+IDEAL = ("_start;main;lua_pcall;main chunk (/x/t.lua);work (/x/t.lua:6);hot (/x/t.lua:4)_[N] 990\n"
+         "_start;main;lua_pcall;main chunk (/x/t.lua);work (/x/t.lua:6)_[I] 10\n")
 TRUTH = {}

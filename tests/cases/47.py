@@ -42,7 +42,7 @@ def nested(s):
 
 FR = ('host/1;_start;main;lua_call;frame ([string "function frame() a_hot(200000) '
       'call_b() ret..."]:1);')
-IDEAL = (FR + "a_hot (a_hot.lua:1);_[N] 250\n"
-         + FR + "call_b;lua_call;b_hot (b_hot.lua:1);_[N] 250\n"
-         + "host/2;[thread start];thr;lua_call;c_hot (c_hot.lua:1);_[N] 500\n")
+IDEAL = (FR + "a_hot (a_hot.lua:1)_[N] 250\n"
+         + FR + "call_b;lua_call;b_hot (b_hot.lua:1)_[N] 250\n"
+         + "host/2;[thread start];thr;lua_call;c_hot (c_hot.lua:1)_[N] 500\n")
 TRUTH = {}

@@ -117,6 +117,6 @@ def launched(c, tools):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3);_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3);_[N] 333\n")
+IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
+         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
 TRUTH = {}

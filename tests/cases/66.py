@@ -21,6 +21,6 @@ def check(c, p, t):
 
 
 R = "_start;__libc_start_main;luajit+0x4f00;lua_cpcall;main chunk (/x/t.lua);"
-IDEAL = (R + "concat (/x/t.lua:3);luajit+0x100;_[I] 400\n" + R + "tables (/x/t.lua:4);_[I] 350\n"
-         + R + "modulo (/x/t.lua:5);_[I] 250\n")
+IDEAL = (R + "concat (/x/t.lua:3);luajit+0x100_[I] 400\n" + R + "tables (/x/t.lua:4)_[I] 350\n"
+         + R + "modulo (/x/t.lua:5)_[I] 250\n")
 TRUTH = {"concat": 0.4, "tables": 0.35, "modulo": 0.25}

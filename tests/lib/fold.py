@@ -7,7 +7,7 @@ As a program: fold.py FILE sum | lint | share RE | leaf RE | pair PARENT CHILD
 import re
 import sys
 
-STATE = re.compile(r"^_\[[NICGJ]\]$")
+STATE = re.compile(r"^(.*)(_\[[NICGJ]\])$", re.S)
 LUA = re.compile(r"^.+ \(.*:(\d+|\?)\)$|^main chunk \(.*\)$", re.S)
 
 
@@ -15,8 +15,25 @@ def is_lua(frame):
     return bool(LUA.match(frame))
 
 
+def split(stack):
+    """Frames, and the state, which the text has at the innermost one's end, as
+    one more."""
+    frames = stack.split(";")
+    m = STATE.match(frames[-1])
+    if m:
+        frames[-1:] = [f for f in m.groups() if f]
+    return tuple(frames)
+
+
+def join(stack):
+    if len(stack) > 1 and STATE.match(stack[-1]):
+        stack = stack[:-2] + (stack[-2] + stack[-1],)
+    return ";".join(stack)
+
+
 class Profile:
-    """stacks: list of (tuple of frames, count), outermost frame first."""
+    """stacks: list of (tuple of frames, count), outermost frame first, the
+    state last."""
 
     def __init__(self, text=""):
         self.text = text
@@ -24,7 +41,7 @@ class Profile:
         for line in text.split("\n"):
             stack, _, count = line.rpartition(" ")
             if count.isdigit():
-                self.stacks.append((tuple(stack.split(";")), int(count)))
+                self.stacks.append((split(stack), int(count)))
 
     @classmethod
     def read(cls, path):
@@ -33,7 +50,7 @@ class Profile:
 
     @classmethod
     def of(cls, stacks):
-        return cls("".join(f"{';'.join(s)} {n}\n" for s, n in stacks))
+        return cls("".join(f"{join(s)} {n}\n" for s, n in stacks))
 
     @property
     def total(self):

@@ -16,12 +16,12 @@ additions to numbers and escapes).
 import re
 
 TOKEN = re.compile(
-    rb"""(?P<space>[ \t\r\f\v]+)
+    rb"""(?P<space>[ \t\f\v]+)
     |(?P<line>\n)
     |(?P<comment>--\[(?P<c>=*)\[.*?\](?P=c)\]|--[^\n]*)
     |(?P<name>[A-Za-z_\x80-\xff][A-Za-z0-9_\x80-\xff]*)
     |(?P<long>\[(?P<s>=*)\[.*?\](?P=s)\])
-    |(?P<string>"(?:\\(?:\r\n|\n\r|.)|[^"\\\n])*"|'(?:\\(?:\r\n|\n\r|.)|[^'\\\n])*')
+    |(?P<string>"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*')
     |(?P<number>0[xX](?:[0-9A-Fa-f.]|[pP][+-]?)+[uUlLiI]*
        |(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[uUlLiI]*)
     |(?P<op>\.\.\.|\.\.|==|~=|<=|>=|::|[-+*/%^\#<>=(){}\[\];:,.])
@@ -53,6 +53,7 @@ class Bad(Exception):
 def tokens(src):
     if src.startswith(b"\xef\xbb\xbf"):
         src = src[3:]
+    src = re.sub(rb"\r\n|\n\r|\r", b"\n", src)
     at = 0
     if src.startswith(b"#"):
         at = src.find(b"\n")
@@ -79,7 +80,7 @@ def tokens(src):
 def string_value(kind, text):
     if kind == "long":
         body = text[text.index(b"[", 1) + 1:-(text.index(b"[", 1) + 1)]
-        return re.sub(rb"\A(\r\n|\n\r|\n|\r)", b"", body)
+        return re.sub(rb"\A\n", b"", body)
     body, out, i = text[1:-1], bytearray(), 0
     while i < len(body):
         c = body[i]

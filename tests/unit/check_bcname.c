@@ -16,10 +16,13 @@
 #include "vmcore/bcname.h"
 
 /* Bytes of stack; an instrumented build needs more. */
-#ifdef __SANITIZE_ADDRESS__
-#define STACK_MAX 32768
+#ifndef __has_feature
+#define __has_feature(x) 0
+#endif
+#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#define STACK_MAX 65536
 #else
-#define STACK_MAX 4608
+#define STACK_MAX 5120
 #endif
 
 /* ---- memory of this process, counted ---- */
@@ -129,7 +132,10 @@ START_TEST(test_locals_that_end_at_once)
   expect("do local a, b = function() end, function() end end", "a b");
   expect("do local v = function() end v = function() end end", "v v");
   expect("if c then local function f() end end local function g() end", "f g");
-  /* two variables with an empty scope, then one that is no function */
+  expect("for i = 1, 9 do local function f() end end", "f");
+  expect("do local x local function f() return x end end", "f");
+  expect("do local x local function f() end local function g() end end", "f g");
+  /* a variable with an empty scope, then one that is no function */
   expect("do local x end local y function g() end return y", "g");
 }
 END_TEST
