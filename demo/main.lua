@@ -18,7 +18,7 @@ local meter = require("meter")
 local Schedule = require("schedule")
 local World = require("world")
 
-local FRAME = 0.010 -- seconds of CPU time in a frame
+local FRAME = 0.016 -- seconds of CPU time in a frame
 
 local schedule = Schedule.new(FRAME)
 schedule:add("update", "steer", 0.30, require("systems.steer"))

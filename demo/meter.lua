@@ -20,8 +20,10 @@ local since = clock.cpu()
 
 local function charge()
   local now = clock.cpu()
-  spent[path] = (spent[path] or 0) + (now - since)
+  local seconds = now - since
+  spent[path] = (spent[path] or 0) + seconds
   since = now
+  return seconds
 end
 
 function M.open(name)
@@ -31,10 +33,12 @@ function M.open(name)
   zone(name)
 end
 
+-- Returns the seconds since the last zone was opened or closed.
 function M.close()
-  charge()
+  local seconds = charge()
   path = table.remove(above)
   zone()
+  return seconds
 end
 
 -- Lines `truth <zone path> <percent of the CPU time>`; `-` is outside all zones.

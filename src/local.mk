@@ -25,6 +25,7 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/bcname_internal.h \
 	src/vmcore/bcname_path.c \
 	src/vmcore/bcname_proto.c \
+	src/vmcore/bcname_query.c \
 	src/vmcore/bcname_sink.c \
 	src/vmcore/bcname_text.c \
 	src/vmcore/bcname_vars.c \
@@ -86,13 +87,25 @@ noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
 	src/vm/ffnames_20220320.c \
 	src/vm/image.c \
+	src/vm/late_internal.h \
+	src/vm/late_mem.c \
+	src/vm/late_pick.c \
+	src/vm/late_walk.c \
 	src/vm/store.c \
+	src/vm/text.c \
+	src/vm/values.c \
 	src/vm/vm.h \
 	src/vm/vm_internal.h
 
 noinst_LTLIBRARIES += src/libroom-unwind.la
 src_libroom_unwind_la_SOURCES = \
-	src/unwind/unwind.h
+	src/unwind/memory.c \
+	src/unwind/native.c \
+	src/unwind/sigmask.c \
+	src/unwind/unwind.h \
+	src/unwind/unwind_internal.h \
+	src/unwind/unwinder.c \
+	src/unwind/vmframe.c
 src_libroom_unwind_la_CPPFLAGS = $(AM_CPPFLAGS) $(UNWIND_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-profile.la
@@ -102,11 +115,25 @@ src_libroom_profile_la_SOURCES = \
 
 noinst_LTLIBRARIES += src/libroom-merge.la
 src_libroom_merge_la_SOURCES = \
-	src/merge/merge.h
+	src/merge/interleave.c \
+	src/merge/lua.c \
+	src/merge/memory.c \
+	src/merge/merge.c \
+	src/merge/merge.h \
+	src/merge/merge_internal.h \
+	src/merge/native.c
 
 noinst_LTLIBRARIES += src/libroom-session.la
 src_libroom_session_la_SOURCES = \
-	src/session/session.h
+	src/session/claim.c \
+	src/session/drain.c \
+	src/session/session.c \
+	src/session/session.h \
+	src/session/session_internal.h \
+	src/session/slots.c \
+	src/session/threads.c \
+	src/session/ticks.c \
+	src/session/wait.c
 
 noinst_LTLIBRARIES += src/libroom-output.la
 src_libroom_output_la_SOURCES = \
@@ -123,8 +150,16 @@ pkglib_LTLIBRARIES += src/libtecs-agent.la
 src_libtecs_agent_la_SOURCES = \
 	src/agent/agent_internal.h \
 	src/agent/guard.c \
+	src/agent/handler.c \
+	src/agent/init.c \
+	src/agent/install.c \
+	src/agent/intern.c \
+	src/agent/interpose.c \
+	src/agent/names.c \
 	src/agent/registry.c \
-	src/agent/signals.c
+	src/agent/sample.c \
+	src/agent/signals.c \
+	src/agent/zonemod.h
 src_libtecs_agent_la_LIBADD = src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-base.la -ldl -lpthread
 src_libtecs_agent_la_LDFLAGS = -module -avoid-version -shared -no-undefined \
@@ -148,8 +183,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/signals.c \
 	src/attach/units.c \
 	src/attach/verbs.c \
-	src/attach/verdict.c \
-	src/attach/watch.c
+	src/attach/verdict.c
 
 collector_rooms = src/libroom-output.la src/libroom-session.la \
 	src/libroom-merge.la src/libroom-profile.la src/libroom-unwind.la \

@@ -23,9 +23,11 @@ local function repel(world, grid, first, last)
   end
 end
 
-return function(world)
+local function collide(world)
   local first, last = world:slice("collide", 128)
   local grid = {}
   fill(world, grid, first, last)
   repel(world, grid, first, last)
 end
+
+return collide

@@ -1,7 +1,7 @@
 -- SPDX-License-Identifier: MIT
--- Puts sprites into drawing order: table.sort calls back into Lua, which
--- LuaJIT does not compile.
-local function sort_sprites(world)
+-- Puts sprites into drawing order: table.sort is a C function that calls back
+-- into Lua.
+local function sort(world)
   local y = world.y
   local function behind(a, b)
     return y[a] < y[b]
@@ -15,4 +15,4 @@ local function sort_sprites(world)
   return order
 end
 
-return sort_sprites
+return sort

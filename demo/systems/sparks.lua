@@ -7,7 +7,7 @@ local function spark(x, y)
   }
 end
 
-return function(world)
+local function sparks(world)
   local first, last = world:slice("sparks", 16)
   local sparks = {}
   for row = first, last do
@@ -15,3 +15,5 @@ return function(world)
   end
   world.sparks = sparks
 end
+
+return sparks

@@ -21,7 +21,9 @@ local function advance(world, cx, cy)
   end
 end
 
-return function(world)
+local function steer(world)
   local cx, cy = centre(world)
   advance(world, cx, cy)
 end
+
+return steer

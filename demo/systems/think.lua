@@ -22,7 +22,7 @@ end
 
 local minds = {}
 
-return function(world)
+local function think(world)
   local first, last = world:slice("think", 32)
   for row = first, last do
     local co = minds[row]
@@ -33,3 +33,5 @@ return function(world)
     assert(coroutine.resume(co, world, row))
   end
 end
+
+return think

@@ -126,19 +126,6 @@ static void find_reached(struct merging *g)
 
 /* ---- the root ---- */
 
-static bool is_entry(struct merging *g, const struct unwind_frame *f)
-{
-  if (f->kind != UNWIND_NATIVE || !f->mod)
-    return false;
-  uint64_t entry = module_entry(f->mod);
-  const struct native_code *c = merge_native(g, f->ip, f->mod);
-  if (!entry || !c)
-    return false;
-  return (entry >= c->symbol_lo && entry < c->symbol_hi) ||
-         (entry >= c->function_lo && entry < c->function_hi) ||
-         (f->ip >= entry && f->ip - entry < 64);
-}
-
 /* Item of the outermost native frame; NULL: it is not the outermost item. */
 static struct item *outermost(struct merging *g)
 {
@@ -149,21 +136,21 @@ static struct item *outermost(struct merging *g)
   return it->native == g->native->count ? it : NULL;
 }
 
+/* leftover: there is more outside of what the native walk reached. */
 static void push_root(struct merging *g, bool leftover)
 {
   struct item *it = outermost(g);
-  uint32_t text = g->m->fixed[FIXED_START];
-  if (g->native->end == UNWIND_END_THREAD)
-    text = g->m->fixed[FIXED_THREAD];
-  else if (g->native->end != UNWIND_END_ENTRY)
-    leftover = true;
-  if (leftover)
+  enum fixed_frame root = FIXED_PARTIAL;
+  if (g->native->end == UNWIND_END_ENTRY)
+    root = FIXED_START;
+  else if (g->native->end == UNWIND_END_THREAD)
+    root = FIXED_THREAD;
+  if (leftover || root == FIXED_PARTIAL)
     merge_push_mark(g, FIXED_PARTIAL);
-  else if (it && (g->native->end == UNWIND_END_THREAD ||
-                  is_entry(g, &g->native->frame[it->native - 1])))
-    it->frame = text;
+  else if (it)
+    it->frame = g->m->fixed[root];
   else
-    merge_push(g, (struct item){.frame = text});
+    merge_push(g, (struct item){.frame = g->m->fixed[root]});
 }
 
 /* ---- whole ---- */

@@ -43,6 +43,15 @@ struct merge_memory *merge_memory_of(struct profile *p)
   return m;
 }
 
+void merge_forget_code(struct profile *p)
+{
+  struct merge_memory *m = profile_companion(p);
+  if (!m)
+    return;
+  idmap_clear(&m->code_of_ip);
+  m->code_count = 0;
+}
+
 uint32_t merge_intern(struct merging *g, const char *text)
 {
   uint32_t id = interner_add_str(profile_frames(g->m->profile), text);

@@ -181,5 +181,6 @@ enum result merge_finish(struct profile *p, struct vm_store *vm)
                     : profile_rename(p, (uint32_t)i, strbuf_text(&text));
   }
   strbuf_free(&text);
+  merge_forget_code(p);
   return r;
 }

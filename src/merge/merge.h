@@ -51,8 +51,9 @@ enum result merge_sample(const struct merge_options *o, unsigned slot,
                          struct profile *p, struct merge_result *res);
 
 /* Gives the frames whose names were open their names, as far as `vm` knows them
- * by now.  To be called when sampling has ended and vm_store_name_late has run,
- * before the store is freed; may be called before that too, for a look at the
+ * by now, and forgets the modules.  To be called when sampling (or one program
+ * of a process) has ended and vm_store_name_late has run, before the store and
+ * the modules are freed; may be called before that too, for a look at the
  * profile. */
 enum result merge_finish(struct profile *p, struct vm_store *vm);
 

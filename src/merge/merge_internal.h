@@ -83,6 +83,9 @@ struct merging {
 
 /* NULL: no memory. */
 struct merge_memory *merge_memory_of(struct profile *p);
+/* What is known by addresses and modules, which another process may use
+ * again. */
+void merge_forget_code(struct profile *p);
 
 uint32_t merge_intern(struct merging *g, const char *text);
 void merge_push(struct merging *g, struct item it);

@@ -64,14 +64,14 @@ static uint64_t age(struct target *t)
 }
 
 /* A program that was started a moment ago may still be before the agent's
- * constructor. */
+ * constructor, or in it: then its segment is not whole yet. */
 static enum result claim_patiently(struct session *s, uint64_t patience)
 {
   uint64_t give_up = clock_mono_ns() + patience;
   for (;;) {
     enum result r = claim_take(s);
-    if (r != RESULT_NOAGENT || *s->stop || !target_alive(s->t) ||
-        clock_mono_ns() > give_up)
+    bool early = r == RESULT_NOAGENT || r == RESULT_CORRUPT;
+    if (!early || *s->stop || !target_alive(s->t) || clock_mono_ns() > give_up)
       return r;
     sleep_until(clock_mono_ns() + RETRY_PAUSE);
   }
@@ -282,6 +282,7 @@ static enum result run(struct session *s, enum session_end *end)
   bool young = age(s->t) < 2 * SEC;
   enum result r = open_part(s, young ? RETRY_YOUNG : RETRY_OLD);
   s->start = s->wait_start = clock_mono_ns();
+  s->cpu_start = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
   s->end = s->o->duration_ns ? s->start + s->o->duration_ns : NEVER;
   if (r == RESULT_NOAGENT)
     r = no_agent(s);
@@ -320,7 +321,6 @@ enum result session_run(struct target *t, const struct session_options *o,
   s->stop = stop;
   s->e = e;
   s->random = clock_mono_ns() | 1;
-  s->cpu_start = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
   s->shm.fd = -1;
   int slack = prctl(PR_GET_TIMERSLACK);
   prctl(PR_SET_TIMERSLACK, 1);

@@ -23,7 +23,7 @@ enum result modules_new(struct target *t, struct modules **out,
 void modules_free(struct modules *m);
 /* Reads the maps again; modules that are still mapped the same way stay (their
  * pointers too), others are kept until modules_free but no longer found.
- * Returns whether anything changed.  Cheap enough for once a second. */
+ * Returns whether a module came or went.  Cheap enough for once a second. */
 bool modules_refresh(struct modules *m);
 /* Module whose executable (or any, for data) mapping holds addr, or NULL. */
 const struct module *modules_find(struct modules *m, uint64_t addr);

@@ -13,8 +13,15 @@
 #include "target/target_internal.h"
 
 /* LUAJIT_VERSION (luajit.h) reaches every build through lib_jit.c, which sets
- * jit.version. */
-static const char version_text[] = "LuaJIT 2.";
+ * jit.version.  The blank is put in at run time: programs that contain this
+ * function are no LuaJIT. */
+#define VERSION_LEN 9
+static void version_text(char text[VERSION_LEN])
+{
+  static const volatile char blank = ' ';
+  memcpy(text, "LuaJIT_2.", VERSION_LEN);
+  text[6] = blank;
+}
 
 static const char *base_name(const char *path)
 {
@@ -49,7 +56,9 @@ static bool source_read(const struct source *s, uint64_t at, void *buf,
 
 static bool has_version(const struct source *s, uint64_t start, uint64_t end)
 {
-  enum { CHUNK = 1 << 17, KEEP = sizeof version_text - 2 };
+  enum { CHUNK = 1 << 17, KEEP = VERSION_LEN - 1 };
+  char text[VERSION_LEN];
+  version_text(text);
   char *buf = calloc(1, KEEP + CHUNK);
   bool found = false;
   if (!buf)
@@ -58,7 +67,7 @@ static bool has_version(const struct source *s, uint64_t start, uint64_t end)
     size_t n = end - at < CHUNK ? (size_t)(end - at) : CHUNK;
     if (!source_read(s, at, buf + KEEP, n))
       break;
-    found = memmem(buf, KEEP + n, version_text, sizeof version_text - 1);
+    found = memmem(buf, KEEP + n, text, sizeof text) != NULL;
     memmove(buf, buf + n, KEEP); /* a text across two chunks */
   }
   free(buf);

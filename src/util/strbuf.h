@@ -16,7 +16,10 @@ struct strbuf {
   bool failed;
 };
 
-#define STRBUF_INIT {0}
+#define STRBUF_INIT                                                            \
+  {                                                                            \
+    0                                                                          \
+  }
 
 void strbuf_add(struct strbuf *b, const char *bytes, size_t len);
 void strbuf_add_str(struct strbuf *b, const char *text);

@@ -26,7 +26,7 @@
 /* Up to BC_JMP the numbers are the same since v2.1.0-beta1.  Builds of 2026
  * (bc_max 104) add bit operations behind it, which write registers too: they
  * need their own row in write_mode() before they are let in here. */
-static bool numbers_known(const struct vm_layout *lay)
+bool bcname_numbers_known(const struct vm_layout *lay)
 {
   return lay->bc_mov == BC_MOV && lay->bc_funcf == BC_FUNCF &&
          lay->bc_max == 97;
@@ -41,11 +41,12 @@ static bool is_method(struct namer *n, const struct sink *s, uint64_t child)
   if (n->text.separator == 0)
     return false;
   if (n->class_member)
-    return bcname_takes_self(n, child);
+    return vm_takes_self(n->m, n->lay, child);
   if (!n->rooted || n->constructed)
     return false;
   uint32_t firstline = vm_load4(n->m, child + n->lay->pt_firstline);
-  return bcname_line(n, s->pc) == firstline && bcname_takes_self(n, child);
+  return bcname_line(n, s->pc) == firstline &&
+         vm_takes_self(n->m, n->lay, child);
 }
 
 /* false: the data or the work allowed came to an end; what was found last may
@@ -71,7 +72,7 @@ void vm_name_children(struct vm_mem *m, const struct vm_layout *lay,
                       uint64_t pt, vm_name_fn *fn, void *ctx)
 {
   struct namer n;
-  if (!numbers_known(lay) ||
+  if (!bcname_numbers_known(lay) ||
       (vm_load1(m, pt + lay->pt_flags) & PROTO_CHILD) == 0 ||
       !bcname_open(&n, m, lay, pt))
     return;

@@ -13,7 +13,7 @@
 #include "vmcore/bcname.h"
 
 /* Opcode numbers, in the order of BCDEF in lj_bc.h (LuaJIT 2.1).  Whether a
- * layout has these is decided by numbers_known() in bcname.c. */
+ * layout has these is decided by bcname_numbers_known(). */
 /* clang-format off */
 enum bc_op {
   BC_ISLT, BC_ISGE, BC_ISLE, BC_ISGT, BC_ISEQV, BC_ISNEV, BC_ISEQS, BC_ISNES,
@@ -33,7 +33,7 @@ enum bc_op {
   BC_RETM, BC_RET, BC_RET0, BC_RET1,
   BC_FORI, BC_JFORI, BC_FORL, BC_IFORL, BC_JFORL,
   BC_ITERL, BC_IITERL, BC_JITERL, BC_LOOP, BC_ILOOP, BC_JLOOP, BC_JMP,
-  BC_FUNCF,
+  BC_FUNCF, BC_IFUNCF, BC_JFUNCF, BC_FUNCV, BC_IFUNCV, BC_JFUNCV,
 };
 /* clang-format on */
 
@@ -152,6 +152,16 @@ static inline bool bcname_step(struct namer *n)
   return true;
 }
 
+/* A reference to an object or into memory: GCRef, MRef. */
+static inline uint64_t bcname_ref(struct vm_mem *m, const struct vm_layout *lay,
+                                  uint64_t addr)
+{
+  return lay->gc64 ? vm_load8(m, addr) : vm_load4(m, addr);
+}
+
+/* The layout has the opcode numbers above. */
+bool bcname_numbers_known(const struct vm_layout *lay);
+
 /* ---- bcname_proto.c: what is read of a prototype ---- */
 /* false: not a prototype, no debug information, or fields that contradict. */
 bool bcname_open(struct namer *n, struct vm_mem *m, const struct vm_layout *lay,
@@ -167,9 +177,7 @@ uint32_t bcname_line(struct namer *n, uint32_t pc);
 uint32_t bcname_upvalue(struct namer *n, uint32_t idx);
 bool bcname_str_is(struct namer *n, uint64_t str, const char *want);
 /* Same for a NUL-terminated name in the debug information. */
-bool bcname_name_is(struct namer *n, uint64_t addr, const char *want);
-/* The prototype's first parameter is named self. */
-bool bcname_takes_self(struct namer *n, uint64_t pt);
+bool bcname_name_is(struct vm_mem *m, uint64_t addr, const char *want);
 /* A string field of a constant table, 0 when there is none. */
 uint64_t bcname_tab_str(struct namer *n, uint64_t tab, const char *key);
 

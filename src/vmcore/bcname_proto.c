@@ -15,7 +15,7 @@
 
 static uint64_t load_ref(struct namer *n, uint64_t addr)
 {
-  return n->lay->gc64 ? vm_load8(n->m, addr) : vm_load4(n->m, addr);
+  return bcname_ref(n->m, n->lay, addr);
 }
 
 static unsigned ref_size(const struct namer *n)
@@ -125,23 +125,14 @@ bool bcname_str_is(struct namer *n, uint64_t str, const char *want)
   return true;
 }
 
-bool bcname_name_is(struct namer *n, uint64_t addr, const char *want)
+bool bcname_name_is(struct vm_mem *m, uint64_t addr, const char *want)
 {
   for (;; addr++, want++) {
-    if (vm_load1(n->m, addr) != (uint8_t)*want)
+    if (vm_load1(m, addr) != (uint8_t)*want)
       return false;
     if (*want == '\0')
       return true;
   }
-}
-
-/* Parameters are the first entries of varinfo (lj_parse.c, parse_params). */
-bool bcname_takes_self(struct namer *n, uint64_t pt)
-{
-  if (vm_load1(n->m, pt + n->lay->pt_numparams) == 0)
-    return false;
-  uint64_t varinfo = load_ref(n, pt + n->lay->pt_varinfo);
-  return varinfo != 0 && bcname_name_is(n, varinfo, "self");
 }
 
 /* The string that a tagged value is, else 0. */

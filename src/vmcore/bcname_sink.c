@@ -108,7 +108,7 @@ bool bcname_is_setmetatable(struct namer *n, uint32_t before, unsigned reg)
     name = bcname_var_at(n, n->at, bc_d(ins));
     break;
   }
-  return name != 0 && bcname_name_is(n, n->pt + name, want);
+  return name != 0 && bcname_name_is(n->m, n->pt + name, want);
 }
 
 /* The value that is followed: in register reg at pc. */

@@ -5,8 +5,13 @@
 #include "vmcore/discover.h"
 #include "vmcore/walk_internal.h"
 
-/* The interpreter's registers on x86-64, SysV (vm_x64.dasc, BASE and PC). */
-enum { REG_BASE = 1 /* rdx */, REG_PC = 3 /* rbx */ };
+/* The interpreter's registers on x86-64, SysV (vm_x64.dasc: BASE, PC, RB). */
+enum { REG_BASE = 1 /* rdx */, REG_PC = 3 /* rbx */, REG_RB = 6 /* rbp */ };
+
+enum {
+  SAVED_WORDS = 8, /* a callee saves registers right below its return */
+  SEARCHED_WORDS = 512,
+};
 
 static bool base_in_stack(struct vm_walk *w, uint64_t base)
 {
@@ -28,6 +33,10 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   const struct vm_layout *lay = w->lay;
   uint64_t base = vm_load8(w->mem, w->L + lay->L_base);
+  /* vm_return computes the caller's base in PC before it stores it */
+  if (w->vm.rule == 4 && w->cframe != w->vm.cframe &&
+      base_in_stack(w, w->reg[REG_PC]))
+    base = w->reg[REG_PC];
   if (!base_in_stack(w, base) && w->memo->L == w->L) {
     base += vm_load8(w->mem, w->L + lay->L_stack) - w->memo->stack;
     w->vm.rule = 8;
@@ -64,6 +73,20 @@ static bool leaf_in_transit(struct vm_walk *w, uint64_t frame, uint64_t PC,
   return true;
 }
 
+/* On its way in from C, or out to C, the interpreter has a C frame but no Lua
+ * frame on it; vmstate says C already or still (vm_x64.dasc, vm_call and
+ * vm_return).  It says so around the call of a C function as well (BC_FUNCC):
+ * then the return address just popped is near, and the run is that
+ * function's. */
+static void leave_empty_run(struct vm_walk *w)
+{
+  uint64_t ip = w->reg[TECS_REG_RIP];
+  if (w->vm.vmstate != ~(int32_t)w->lay->vmst_c || w->cframe != w->sp ||
+      ip - vm_load8(w->mem, w->sp - 8) < 64)
+    return;
+  walk_end_run(w);
+}
+
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
@@ -91,5 +114,76 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     }
   }
   w->vm.rule = 4; /* BASE holds something else for a moment */
+  leave_empty_run(w);
   return leaf_saved(w, f, pc);
+}
+
+/* ---- leaf functions of C, called from the assembly without L ---- */
+
+/* Is `base` the base of a builtin that a Lua function is calling right now? */
+static bool builtin_base(struct vm_walk *w, uint64_t base)
+{
+  if (!base_in_stack(w, base))
+    return false;
+  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  if (!is_function(w, fn) || vm_load1(w->mem, fn + w->lay->fn_ffid) < 2)
+    return false; /* FF_LUA, FF_C */
+  uint64_t link = vm_load8(w->mem, base - 8);
+  if ((link & 3) || link < 0x10000 || link >> 47)
+    return false;
+  uint32_t call = vm_load4(w->mem, link - 4);
+  uint64_t caller = base - 8 - 8 * (2 + (uint64_t)((call >> 8) & 255));
+  uint64_t pt =
+      vm_func_proto(w->mem, w->lay, vm_load8(w->mem, caller - 8) & VM_GCV_MASK);
+  return pt && pc_in_proto(w, pt, link);
+}
+
+/* The pc of a Lua function at `base`: PC is callee-saved too. */
+static uint64_t lua_base_pc(struct vm_walk *w, uint64_t base, uint64_t saved)
+{
+  if (!base_in_stack(w, base))
+    return 0;
+  uint64_t pt =
+      vm_func_proto(w->mem, w->lay, vm_load8(w->mem, base - 16) & VM_GCV_MASK);
+  if (!pt)
+    return 0;
+  if (pc_in_proto(w, pt, w->reg[REG_PC]))
+    return w->reg[REG_PC];
+  for (unsigned i = 0; i < SAVED_WORDS; i++) {
+    uint64_t word = vm_load8(w->mem, saved - 8 * (uint64_t)i);
+    if (pc_in_proto(w, pt, word))
+      return word;
+  }
+  return 0;
+}
+
+/* Some C functions do not need L: libm's, lj_tab_get, lj_tab_len and others.
+ * The assembly then keeps BASE in RB and leaves L->base as it was, so that it
+ * may be any older frame's.  RB is callee-saved: it is in its register or on
+ * the native stack, in the frame of the function that was called (its return
+ * address lies right below the C frame).  Where L is passed, RB holds L. */
+bool leaf_direct_call(struct vm_walk *w, uint64_t *f, uint64_t *pc)
+{
+  uint64_t saved = w->cframe - 16;
+  uint64_t end = w->sp & ~UINT64_C(7);
+  for (int i = -1; i < SEARCHED_WORDS; i++) {
+    uint64_t at = saved - 8 * (uint64_t)(i < 0 ? 0 : i);
+    if (i >= 0 && at < end)
+      break;
+    uint64_t v = i < 0 ? w->reg[REG_RB] : vm_load8(w->mem, at);
+    if (builtin_base(w, v)) {
+      *f = v - 8;
+      *pc = 0;
+      w->vm.rule = 5;
+      return true;
+    }
+    uint64_t lua_pc = i < SAVED_WORDS ? lua_base_pc(w, v, saved) : 0;
+    if (lua_pc) {
+      *f = v - 8;
+      *pc = lua_pc;
+      w->vm.rule = 6;
+      return true;
+    }
+  }
+  return false;
 }

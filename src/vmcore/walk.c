@@ -124,6 +124,13 @@ static bool emit_lua_kind(struct vm_walk *w, enum tecs_frame_kind kind,
   return emit(w, kind, value, pc, flags);
 }
 
+void walk_end_run(struct vm_walk *w)
+{
+  emit(w, TECS_FRAME_CFRAME, w->cframe, 0, 0);
+  if (w->cframe)
+    w->cframe = cframe_prev(w, w->cframe);
+}
+
 /* A protected C call without a Lua frame of its own (parser, trace recorder)
  * has a C frame whose nres is minus the saved top; it ends a run that is empty
  * (the test of debug_framepc, lj_debug.c). */
@@ -134,8 +141,7 @@ void skip_bare_cframes(struct vm_walk *w, uint64_t f)
     int32_t nres = (int32_t)vm_load4(w->mem, w->cframe + w->lay->cframe_nres);
     if (nres >= 0 || f >= stack + (uint64_t)(-(int64_t)nres))
       return;
-    emit(w, TECS_FRAME_CFRAME, w->cframe, 0, 0);
-    w->cframe = cframe_prev(w, w->cframe);
+    walk_end_run(w);
   }
 }
 
@@ -200,9 +206,7 @@ static bool emit_function(struct vm_walk *w, uint64_t f, uint64_t pc)
 /* A C frame ends the run; the caller's pc was saved in the next one out. */
 static uint64_t leave_cframe(struct vm_walk *w, uint64_t caller)
 {
-  emit(w, TECS_FRAME_CFRAME, w->cframe, 0, 0);
-  if (w->cframe)
-    w->cframe = cframe_prev(w, w->cframe);
+  walk_end_run(w);
   skip_bare_cframes(w, caller);
   uint64_t pc = cframe_saved_pc(w, w->cframe);
   uint64_t fn = slot_read(w, caller - 8) & VM_GCV_MASK;
@@ -428,6 +432,10 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     w->vm.vm_class = TECS_CLASS_TRACE_EXIT;
   } else {
     w->vm.vm_class = w->reg ? TECS_CLASS_C : TECS_CLASS_OUTER;
+    /* vmstate says C only in functions that were called through Lua */
+    if (w->reg && w->vm.vmstate == ~(int32_t)w->lay->vmst_interp &&
+        leaf_direct_call(w, f, pc))
+      return true;
   }
   return leaf_saved(w, f, pc);
 }

@@ -22,6 +22,8 @@ bool walk_stack(struct vm_walk *w, uint64_t f, uint64_t pc);
  * false: vm.error. */
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc);
 bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc);
+/* In a C function that the interpreter called without storing L->base. */
+bool leaf_direct_call(struct vm_walk *w, uint64_t *f, uint64_t *pc);
 
 /* In a trace: lays the snapshot over the stack.  false: not in one, or
  * vm.error. */
@@ -31,6 +33,8 @@ bool pc_in_proto(struct vm_walk *w, uint64_t pt, uint64_t pc);
 /* Prototype that holds the bytecode at pc, by going back to its header. */
 uint64_t proto_of_pc(struct vm_walk *w, uint64_t pc);
 uint64_t slot_read(struct vm_walk *w, uint64_t addr);
+/* Ends the run on w->cframe and goes on with the next one out. */
+void walk_end_run(struct vm_walk *w);
 void skip_bare_cframes(struct vm_walk *w, uint64_t f);
 uint64_t cframe_prev(struct vm_walk *w, uint64_t cf);
 uint64_t cframe_saved_pc(struct vm_walk *w, uint64_t cf);

@@ -26,7 +26,8 @@ def check(c, p, t):
         c.near(f, x, 1 / 9, 0.05)
     c.least("one depth for all", max(depths.values(), default=0), 0.97)
     c.least("a zone is one frame", p.share(r"^z_\d/x 3_$"), 0.9)
-    c.least("the thread is one frame", p.root(r"^ma_in 7.<&\"/\d+$"), 0.99)
+    # The kernel's list of names ends at the line break inside this one.
+    c.least("the thread is one frame", p.root(r"^ma_in 7(.<&\")?/\d+$"), 0.99)
     c.least("called by the script", p.pair(MAIN, r"^main chunk \("), 0.95)
 
 

@@ -3,7 +3,7 @@
 from caselib import MAIN, body, fn, lua_frames
 
 MODES = [""]
-LEAF, A, B = fn("leaf", 4), fn("a", 5), fn("b", 6)
+LEAF, A, B = fn("leaf", 3), fn("a", 4), fn("b", 5)
 LOOP = r"^(loop1|state) "
 
 
@@ -18,6 +18,6 @@ def check(c, p, t):
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"
-IDEAL = (R + "b (/x/t.lua:6);leaf (/x/t.lua:4)_[I] 320\n"
-         + R + "leaf (/x/t.lua:4)_[I] 650\n" + R + "loop1 (/x/t.lua:8)_[I] 30\n")
+IDEAL = (R + "b (/x/t.lua:5);leaf (/x/t.lua:3)_[I] 320\n"
+         + R + "leaf (/x/t.lua:3)_[I] 650\n" + R + "loop1 (/x/t.lua:7)_[I] 30\n")
 TRUTH = {}

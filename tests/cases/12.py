@@ -29,7 +29,7 @@ def check(c, p, t):
         chain = p.only(lambda s: any(re.search(rx, a) and re.search(BURN, b)
                                      for a, b in zip(s, s[1:])))
         if caller:
-            c.least(f"{what} called by {caller}", chain.pair(caller, rx), 0.98)
+            c.least(f"{what} called by {caller}", chain.under(caller, rx), 0.98)
         c.least(f"{what} on line {lines}", chain.share(main_at(lines)), 0.95)
     burning += p.pairs(main_at(18), BURN)
     c.least("main:18>burn (tail call of __index)", p.pair(main_at(18), BURN), 0.02)

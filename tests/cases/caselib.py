@@ -85,10 +85,11 @@ def busy(c, p, main=chunk("busy.lua")):
                          (("hot", 3), ("update", 4), ("draw", 5)))
     c.near("update", p.share(update), 2 / 3, 0.03)
     c.near("draw", p.share(draw), 1 / 3, 0.03)
-    c.least("main>update>hot or main>draw>hot",
-            p.part(lambda s: lua_frames(s)[-1:] and re.search(hot, lua_frames(s)[-1])
-                   and len(lua_frames(s)) == 3 and re.search(main, lua_frames(s)[0])),
-            0.97)
+    def whole(s):
+        lua = lua_frames(s)[-3:]
+        return (len(lua) == 3 and re.search(main, lua[0])
+                and re.search(f"{update}|{draw}", lua[1]) and re.search(hot, lua[2]))
+    c.least("main > update or draw > hot", p.part(lambda s: bool(whole(s))), 0.97)
 
 
 # ---- running ----
@@ -115,6 +116,16 @@ def state_of(pid):
             return f.read().rsplit(b") ", 1)[1][:1].decode()
     except OSError:
         return ""
+
+
+def cpu_of(pid):
+    """CPU seconds of a process so far; proc(5), utime and stime."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as f:
+            fields = f.read().rsplit(b") ", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    except OSError:
+        return math.nan
 
 
 class Run:
@@ -149,9 +160,11 @@ class Run:
         if duration:
             args += ["-d", str(duration)]
         args.append(str(pid or self.pid))
+        before = cpu_of(self.pid)
         r = subprocess.run(args, stderr=subprocess.PIPE, stdout=subprocess.PIPE,
                            text=True, errors="replace",
                            timeout=timeout or (duration or 60) + 30)
+        self.cpu = cpu_of(self.pid) - before
         self.stderr, self.status, self.stdout = r.stderr, r.returncode, r.stdout
         self.last = path
         return Profile.read(path) if os.path.exists(path) else Profile()

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """segment.py KIND SECONDS: a process that holds a segment as the agent would,
 but one that no collector may believe."""
+import fcntl
+import mmap
 import os
 import struct
 import sys
@@ -20,12 +22,12 @@ fd = os.memfd_create("tecs-agent", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
 os.fchmod(fd, 0o600)
 if kind == "version":
     os.write(fd, header(99))
-elif kind == "garbage":
+else:
     os.write(fd, bytes(range(256)) * 16)
-os.ftruncate(fd, 0 if kind == "empty" else 1 << 20)
-F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2
-import fcntl  # noqa: E402
+os.ftruncate(fd, 1 << 20)
+F_ADD_SEALS, F_SEAL_SHRINK = 1033, 2  # fcntl(2)
 fcntl.fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK)
+mapped = mmap.mmap(fd, 1 << 20)  # a segment is mapped where it is used
 print("ready", flush=True)
 time.sleep(float(sys.argv[2]))
 print("truth survived 1", flush=True)

@@ -649,6 +649,82 @@ START_TEST(test_stack_use)
 }
 END_TEST
 
+/* ---- single questions ---- */
+
+static void function_at(int index, uint64_t *pt)
+{
+  uint64_t fn = (uint64_t)lua_topointer(L, index);
+  *pt = *(uint64_t *)(fn + lay->fn_pc) - lay->pt_sizeof;
+}
+
+static void run(const char *source)
+{
+  if (luaL_dostring(L, source) != 0)
+    ck_abort_msg("%s: %s", source, lua_tostring(L, -1));
+}
+
+START_TEST(test_hash_survives_the_jit_compiler)
+{
+  struct vm_mem m = {.load = load};
+  uint64_t pt;
+  run("function f(n) local s, t = 0, {1, 2, 3} "
+      "for i = 1, n do s = s + i end "
+      "while s > 0 do s = s - 1e3 end "
+      "for k, v in pairs(t) do s = s + v end "
+      "for k, v in next, t do s = s + v end "
+      "local it = ipairs(t) for k, v in it, t, 0 do s = s + v end "
+      "return s end "
+      "function rec(n) if n == 0 then return 0 end return 1 + rec(n - 1) end");
+  for (unsigned i = 0; i < 2; i++) {
+    lua_getglobal(L, i ? "rec" : "f");
+    function_at(-1, &pt);
+    uint32_t sizebc = *(uint32_t *)(pt + lay->pt_sizebc);
+    uint32_t *bc = malloc(sizebc * 4);
+    ck_assert_ptr_nonnull(bc);
+    memcpy(bc, (void *)(pt + lay->pt_sizeof), sizebc * 4);
+    uint32_t before = vm_opcode_hash(&m, lay, pt, sizebc);
+    run("for i = 1, 200 do f(100) rec(150) end");
+    unsigned patched = 0;
+    for (uint32_t j = 0; j < sizebc; j++)
+      patched += (bc[j] & 0xff) != *(uint8_t *)(pt + lay->pt_sizeof + j * 4);
+    ck_assert_uint_gt(patched, 0); /* the test is about something */
+    ck_assert_uint_eq(vm_opcode_hash(&m, lay, pt, sizebc), before);
+    run("jit.flush()");
+    ck_assert_uint_eq(vm_opcode_hash(&m, lay, pt, sizebc), before);
+    free(bc);
+  }
+}
+END_TEST
+
+START_TEST(test_upvalue_names)
+{
+  struct vm_mem m = {.load = load};
+  char name[VM_NAME_MAX];
+  uint64_t pt;
+  run("local first, second, third = 1, 2, 3 "
+      "function f(self) return second + third + first end "
+      "function g(me) end function h() end");
+  lua_getglobal(L, "f");
+  function_at(-1, &pt);
+  ck_assert_uint_eq(vm_upvalue_name(&m, lay, pt, 0, name), 6);
+  ck_assert_mem_eq(name, "second", 6);
+  ck_assert_uint_eq(vm_upvalue_name(&m, lay, pt, 2, name), 5);
+  ck_assert_mem_eq(name, "first", 5);
+  ck_assert_uint_eq(vm_upvalue_name(&m, lay, pt, 3, name), 0);
+  ck_assert(vm_takes_self(&m, lay, pt));
+  lua_getglobal(L, "g");
+  function_at(-1, &pt);
+  ck_assert(!vm_takes_self(&m, lay, pt));
+  lua_getglobal(L, "h");
+  function_at(-1, &pt);
+  ck_assert(!vm_takes_self(&m, lay, pt));
+  fault_lo = 1;
+  fault_hi = UINT64_MAX / 2;
+  ck_assert_uint_eq(vm_upvalue_name(&m, lay, pt, 0, name), 0);
+  ck_assert(!vm_takes_self(&m, lay, pt));
+}
+END_TEST
+
 START_TEST(test_other_numbering_is_left_alone)
 {
   struct vm_mem m = {.load = load};
@@ -692,6 +768,8 @@ int main(void)
       test_without_debug_information,
       test_stack_use,
       test_other_numbering_is_left_alone,
+      test_hash_survives_the_jit_compiler,
+      test_upvalue_names,
   };
   Suite *s = suite_create("bcname");
   TCase *tc = tcase_create("bcname");

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@ int sized_function(int);
 int visible_alias(int);
 int covered_outer(int);
 int shared_page(int);
-extern char zero_size_start[], padding_start[], nested_start[], label_start[];
+extern char zero_size_start[], padding_start[], nested_start[], label_start[],
+    mangled_start[];
 
 /* clang-format off */
 __asm__(".text\n"
@@ -50,6 +52,11 @@ __asm__(".text\n"
         ".globl nested_start\n.type nested_start,@function\n"
         "nested_start:\n.byte 0xcc,0xcc\n.size nested_start,2\n"
         ".byte 0xcc,0xcc,0xcc,0xcc\n.size covered_outer,8\n"
+        ".globl mangled_start\nmangled_start:\n"
+        ".globl _ZN4game6Player6updateEf\n"
+        ".type _ZN4game6Player6updateEf,@function\n"
+        "_ZN4game6Player6updateEf:\n.byte 0xcc,0xcc,0xcc,0xcc\n"
+        ".size _ZN4game6Player6updateEf,4\n"
         ".globl label_start\nlabel_start:\n.byte 0xcc,0xcc,0xcc,0xcc\n");
 /* clang-format on */
 
@@ -128,6 +135,7 @@ START_TEST(test_best_name_wins)
   ck_assert_str_eq(own_name(covered_outer, 3), "nested_start");
   ck_assert_str_eq(own_name(covered_outer, 4), "covered_outer");
   ck_assert_str_eq(own_name(covered_outer, 7), "covered_outer");
+  ck_assert_str_eq(own_name(mangled_start, 2), "game::Player::update(float)");
 }
 END_TEST
 
@@ -175,8 +183,8 @@ END_TEST
 START_TEST(test_entry)
 {
   const struct module *mod = modules_find(modules, (uintptr_t)local_function);
-  const struct module *libc =
-      modules_find(modules, (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
+  const struct module *libc = modules_find(
+      modules, (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version"));
 
   ck_assert_uint_eq(module_entry(mod), getauxval(AT_ENTRY));
   ck_assert_str_eq(name_at(modules, module_entry(mod)), "_start");
@@ -203,6 +211,40 @@ START_TEST(test_vdso_from_memory)
   ck_assert(module_function_range(mod, (uintptr_t)fn, &start, &end));
   ck_assert_uint_eq(start, (uintptr_t)fn);
   dlclose(h);
+}
+END_TEST
+
+/* Without descriptors no file can be reached: everything comes from memory. */
+START_TEST(test_library_from_memory)
+{
+  struct rlimit saved, few;
+  uint64_t version = (uintptr_t)dlsym(RTLD_DEFAULT, "gnu_get_libc_version");
+  uint64_t start, end;
+  uint8_t bytes[8];
+  struct modules *m;
+  struct error e;
+  int next = dup(0);
+
+  close(next);
+  getrlimit(RLIMIT_NOFILE, &saved);
+  few = saved;
+  few.rlim_cur = (rlim_t)next + 1; /* one: the maps themselves */
+  ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+  enum result r = modules_new(target, &m, &e);
+  setrlimit(RLIMIT_NOFILE, &saved);
+  ck_assert_msg(r == RESULT_OK, "%s", e.text);
+
+  const struct module *libc = modules_find(m, version);
+  ck_assert_ptr_nonnull(libc);
+  ck_assert_uint_eq(module_bias(libc),
+                    module_bias(modules_find(modules, version)));
+  ck_assert_str_eq(name_at(m, version), "gnu_get_libc_version");
+  ck_assert(module_function_range(libc, version, &start, &end));
+  ck_assert_uint_eq(start, version);
+  ck_assert(module_eh_frame(libc, &start, &end)); /* by the header */
+  ck_assert(module_read(libc, version, bytes, sizeof bytes));
+  ck_assert_mem_eq(bytes, (const void *)(uintptr_t)version, sizeof bytes);
+  modules_free(m);
 }
 END_TEST
 
@@ -513,6 +555,7 @@ int main(void)
   tcase_add_test(self, test_read_image);
   tcase_add_test(self, test_entry);
   tcase_add_test(self, test_vdso_from_memory);
+  tcase_add_test(self, test_library_from_memory);
   tcase_add_test(self, test_refresh_keeps_pointers);
   tcase_add_test(self, test_demangle);
   suite_add_tcase(s, self);

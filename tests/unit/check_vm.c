@@ -137,7 +137,7 @@ START_TEST(test_long_chunk_names)
            repeated("x", "\xe4\xb8\xad", 78, "..."));
   path = repeated("=x", "\xe4\xb8\xad", 400, "");
   ck_assert_str_eq(TEXT(.flags = LUA, .chunk = path), want);
-  /* 16th byte in front of the cut lies within a letter: the tail moves on */
+  /* a cut within a letter moves on to the next one */
   snprintf(want, sizeof want, "main chunk (%s)",
            repeated("...", "\xe4\xb8\xad", 78, "ab"));
   path = repeated("@", "\xe4\xb8\xad", 400, "ab");
