@@ -43,7 +43,7 @@ enum late_rank {
 
 struct late_place {
   uint8_t rank, depth; /* depth: tables on the way */
-  bool doubtful;       /* two upvalues disagree: counts as nowhere */
+  bool doubtful;       /* two upvalues disagree */
   uint8_t len;
   char name[VM_NAME_MAX];
 };
@@ -56,9 +56,8 @@ struct late_want {
   uint32_t firstline, numline, sizebc;
   const char *chunk; /* with its `@` or `=`; NULs are `?` */
   bool chunk_tail;   /* first byte and tail of it */
-  uint32_t image;    /* the caller's */
+  void *user;
   bool named;
-  uint8_t tries; /* complete walks that did not find it */
   struct late_place place;
 };
 
@@ -94,6 +93,7 @@ struct late {
   struct idmap upvalue_ids; /* proto and index to upvalue */
   struct late_upvalue *upvalue;
   size_t upvalue_count, upvalue_cap;
+  struct idmap looked_through; /* tables, by late_pick */
   /* while running */
   struct vm_mem *m;
   late_name_fn *fn;

@@ -11,13 +11,14 @@
  */
 #include <string.h>
 
+#include "util/hash.h"
 #include "vm/late_internal.h"
 
 enum {
-  TABLES_MAX = 3,         /* on a path: a.b.c.f */
-  NODES_MAX = 1 << 16,    /* of a table that is looked through */
-  NESTED_MAX = 1 << 12,   /* of a table whose tables are, too */
-  WORK_MAX = 1 << 21,     /* nodes looked at in one pick */
+  TABLES_MAX = 3,       /* on a path: a.b.c.f */
+  NODES_MAX = 1 << 16,  /* of a table that is looked through */
+  NESTED_MAX = 1 << 12, /* of a table whose tables are, too */
+  WORK_MAX = 1 << 20,   /* nodes looked at in one pick */
   KEY_MAX = VM_NAME_MAX,
 };
 
@@ -185,6 +186,17 @@ static uint64_t member(struct late *l, uint64_t tab, const char *want)
 
 /* ---- the rules ---- */
 
+/* All functions of a module have it as the same upvalue. */
+static bool first_time(struct late *l, const struct search *s,
+                       const struct path *p)
+{
+  uint64_t key = hash_u64(p->tab) + hash_u64(s->chunk) * 31 +
+                 ((uint64_t)hash_bytes(p->name, p->len) << 32);
+  uint32_t there;
+  return !idmap_get(&l->looked_through, key, &there) &&
+         idmap_put(&l->looked_through, key, 1);
+}
+
 static void upvalue(struct late *l, struct search *s,
                     const struct late_upvalue *u)
 {
@@ -203,7 +215,7 @@ static void upvalue(struct late *l, struct search *s,
   p.len = vm_upvalue_name(l->m, l->lay, u->proto, u->idx, p.name);
   if (w)
     propose(w, LATE_UPVALUE, 0, p.name, p.len);
-  else if (p.len > 0 && p.tab != s->hidden)
+  else if (p.len > 0 && p.tab != s->hidden && first_time(l, s, &p))
     table(l, s, &p);
 }
 
@@ -225,6 +237,9 @@ void late_pick(struct late *l)
   /* Closures that were not seen may hold another value. */
   for (size_t i = 0; i < l->upvalue_count && !l->incomplete; i++)
     upvalue(l, &s, &l->upvalue[i]);
+  for (size_t i = 0; i < l->want_count; i++)
+    if (l->want[i].place.doubtful)
+      l->want[i].place = (struct late_place){.rank = LATE_NOWHERE};
   s.chunk = 0;
   s.rank = LATE_GLOBAL;
   s.hidden = modules;
@@ -238,7 +253,7 @@ void late_pick(struct late *l)
     table(l, &s, &root);
   for (size_t i = 0; i < l->want_count; i++) {
     struct late_want *w = &l->want[i];
-    if (w->place.rank != LATE_NOWHERE && !w->place.doubtful)
+    if (w->place.rank != LATE_NOWHERE)
       late_named(l, w, w->place.name, w->place.len);
   }
 }

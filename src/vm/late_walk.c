@@ -73,16 +73,28 @@ void late_init(struct late *l, const struct vm_layout *lay, uint64_t g)
   *l = (struct late){.lay = lay, .g = g};
 }
 
+/* Walks are rare: their memory is not kept. */
+static void forget_walk(struct late *l)
+{
+  free(l->queue);
+  free(l->upvalue);
+  idmap_free(&l->seen);
+  idmap_free(&l->upvalue_ids);
+  idmap_free(&l->looked_through);
+  l->queue = NULL;
+  l->upvalue = NULL;
+  l->queue_cap = l->head = l->tail = 0;
+  l->upvalue_cap = l->upvalue_count = 0;
+  l->walking = false;
+}
+
 void late_free(struct late *l)
 {
   for (size_t i = 0; i < l->want_count; i++)
     free((char *)l->want[i].chunk);
   free(l->want);
-  free(l->queue);
-  free(l->upvalue);
   idmap_free(&l->by_proto);
-  idmap_free(&l->seen);
-  idmap_free(&l->upvalue_ids);
+  forget_walk(l);
 }
 
 /* Doubles *array as needed. */
@@ -106,8 +118,7 @@ size_t late_want(struct late *l, const struct late_want *w)
     return SIZE_MAX;
   l->want = array;
   char *chunk = strdup(w->chunk);
-  if (!chunk ||
-      !idmap_put(&l->by_proto, w->proto, (uint32_t)l->want_count)) {
+  if (!chunk || !idmap_put(&l->by_proto, w->proto, (uint32_t)l->want_count)) {
     free(chunk);
     return SIZE_MAX;
   }
@@ -350,24 +361,12 @@ static void visit_object(struct late *l, const struct late_object *o)
 
 static void start(struct late *l)
 {
-  idmap_clear(&l->seen);
-  idmap_clear(&l->upvalue_ids);
-  l->head = l->tail = l->upvalue_count = 0;
   l->incomplete = false;
   l->walking = true;
   for (size_t i = 0; i < l->want_count; i++)
     l->want[i].place = (struct late_place){.rank = LATE_NOWHERE};
   visit_value(l, vm_load8(l->m, l->g + l->lay->g_registrytv));
   visit_ref(l, vm_load8(l->m, l->g + l->lay->g_mainthref), VM_GCT_THREAD);
-}
-
-static void finish(struct late *l)
-{
-  late_pick(l);
-  l->walking = false;
-  for (size_t i = 0; i < l->want_count; i++)
-    if (!l->want[i].named && l->want[i].tries < UINT8_MAX)
-      l->want[i].tries++;
 }
 
 enum late_state late_run(struct late *l, struct vm_mem *m, uint64_t cpu_ns,
@@ -387,6 +386,8 @@ enum late_state late_run(struct late *l, struct vm_mem *m, uint64_t cpu_ns,
     if (l->head % CLOCK_EVERY == 0 && late_clock() > l->deadline)
       return LATE_MORE;
   }
-  finish(l);
+  if (l->left > 0)
+    late_pick(l);
+  forget_walk(l);
   return LATE_DONE;
 }
