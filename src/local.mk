@@ -87,6 +87,7 @@ noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
 	src/vm/ffnames_20220320.c \
 	src/vm/image.c \
+	src/vm/late.c \
 	src/vm/late_internal.h \
 	src/vm/late_mem.c \
 	src/vm/late_pick.c \

@@ -14,6 +14,7 @@ AM_TESTS_ENVIRONMENT = \
 
 dist_check_SCRIPTS =
 dist_check_SCRIPTS += tests/agent/exports.test
+dist_check_SCRIPTS += tests/agent/harmless.test
 dist_check_SCRIPTS += tests/e2e/accounting.test
 dist_check_SCRIPTS += tests/e2e/bad-input.test
 dist_check_SCRIPTS += tests/e2e/cases-prove.test
@@ -50,7 +51,9 @@ EXTRA_DIST += \
 	scripts/gen-ffnames.lua \
 	scripts/quickstart \
 	scripts/test \
+	tests/-1 \
 	tests/README.md \
+	tests/agent/guest.c \
 	tests/cases/01.py \
 	tests/cases/02.py \
 	tests/cases/03.py \
@@ -247,5 +250,16 @@ tests_unit_check_vm_LDADD = \
 	src/libroom-util.la \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
+
+if HAVE_LUAJIT
+unit_tests += tests/unit/check_vmcore
+tests_unit_check_vmcore_SOURCES = tests/unit/check_vmcore.c
+tests_unit_check_vmcore_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
+tests_unit_check_vmcore_LDADD = \
+	src/libroom-vmcore.la \
+	src/libroom-base.la \
+	$(LUAJIT_LIBS) \
+	$(CHECK_LIBS)
+endif
 
 endif

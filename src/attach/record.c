@@ -159,13 +159,13 @@ static void tell_end(const struct record *r)
 static void close_account(const struct record *r)
 {
   struct closing c = {&r->acc, r->o->interval_ns, r->o->zone, r->stopped};
-  if (r->target)
-    c.stopped |= reach_stopped(r->target);
   struct strbuf b = STRBUF_INIT;
   if (r->o->quiet)
     return;
-  if (r->target)
+  if (r->target) {
+    c.stopped |= reach_stopped(r->target);
     tell_end(r);
+  }
   closing_why_empty(&b, &c);
   if (b.len)
     say("%s", strbuf_text(&b));

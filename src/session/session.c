@@ -26,6 +26,7 @@
 #define ALIVE_EVERY (100 * MS)
 #define SEGMENT_EVERY (250 * MS)
 #define ANSWER_WAIT (50 * MS) /* for the last signals */
+#define NAMES_AT_END 8        /* bounded looks for names, 50 ms each at most */
 #define RETRY_PAUSE (5 * MS)
 #define RETRY_YOUNG (1 * SEC)
 #define RETRY_OLD (100 * MS)
@@ -125,16 +126,34 @@ static void wait_for_answers(struct session *s)
     sleep_until(clock_mono_ns() + MS / 2);
 }
 
+/* Nothing is asked of a process that is another program by now. */
+static void name_late(struct session *s, unsigned times)
+{
+  for (unsigned i = 0; i < times; i++)
+    if (target_segment_mapped(s->t, s->shm.fd))
+      vm_store_name_late(s->vm);
+}
+
+/* What the rings still hold, and the names that were open. */
+static void finish_samples(struct session *s, enum part_end why)
+{
+  if (why != PART_TARGET && why != PART_EXEC)
+    wait_for_answers(s);
+  drain_rings(s, NEVER);
+  name_late(s, NAMES_AT_END);
+  enum result r = merge_finish(s->p, s->vm);
+  if (r != RESULT_OK && s->failed == RESULT_OK)
+    s->failed =
+        error_set(s->e, r, "cannot name the functions: %s", result_text(r));
+}
+
+/* Also of one that was opened in part, or not at all. */
 static void close_part(struct session *s, enum part_end why)
 {
-  if (s->claimed) {
-    if (why == PART_STOPPED && s->vm)
-      wait_for_answers(s);
-    if (s->vm)
-      drain_rings(s, NEVER);
-    for (unsigned i = 0; i < TECS_SLOTS; i++)
-      slot_release(s, i);
-  }
+  if (s->claimed && s->vm)
+    finish_samples(s, why);
+  for (unsigned i = 0; i < TECS_SLOTS; i++)
+    slot_release(s, i);
   claim_drop(s);
   ticks_free(s);
   vm_store_free(s->vm);
@@ -170,7 +189,7 @@ static void each_second(struct session *s, uint64_t now)
     return;
   s->next_second = now + SEC;
   drain_refresh(s, now);
-  vm_store_name_late(s->vm);
+  name_late(s, 1);
   account_now(s, now);
   if (s->o->progress)
     s->o->progress(s->o->progress_arg, s->acc);

@@ -6,6 +6,7 @@
  */
 #include <check.h>
 #include <dlfcn.h>
+#include <elf.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
@@ -340,15 +341,20 @@ static void run(const char *fmt, const char *dir)
   ck_assert_msg(system(cmd) == 0, "failed: %s", cmd);
 }
 
-static void prepare(struct child *c, const char *commands)
+static void make_dir(char *dir, size_t size)
 {
   const char *tmp = getenv("TMPDIR");
+
+  snprintf(dir, size, "%.40s/symbolsXXXXXX", tmp != NULL ? tmp : "/tmp");
+  ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void prepare(struct child *c, const char *commands)
+{
   char path[128];
 
   memset(c, 0, sizeof *c);
-  snprintf(c->dir, sizeof c->dir, "%.40s/symbolsXXXXXX",
-           tmp != NULL ? tmp : "/tmp");
-  ck_assert_ptr_nonnull(mkdtemp(c->dir));
+  make_dir(c->dir, sizeof c->dir);
   snprintf(path, sizeof path, "%s/p.c", c->dir);
   FILE *f = fopen(path, "w");
   ck_assert_ptr_nonnull(f);
@@ -540,6 +546,96 @@ START_TEST(test_truncated_file)
 }
 END_TEST
 
+/* ---- damaged files ---- */
+
+#define FILE_MAX (64u << 10)
+
+static uint64_t random_state = 20240502;
+
+static uint64_t next_random(void)
+{
+  random_state ^= random_state << 13;
+  random_state ^= random_state >> 7;
+  random_state ^= random_state << 17;
+  return random_state;
+}
+
+/* Maps the segments of the whole file as ld.so does, from the damaged one. */
+static void *map_segments(const uint8_t *whole, int fd, size_t size)
+{
+  const Elf64_Ehdr *eh = (const void *)whole;
+  const Elf64_Phdr *ph = (const void *)(whole + eh->e_phoff);
+  size_t span = (size + 65535) & ~(size_t)65535;
+  char *base = mmap(NULL, span, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  ck_assert(base != MAP_FAILED);
+  for (size_t i = 0; i < eh->e_phnum; i++) {
+    uint64_t skew = ph[i].p_vaddr & 4095;
+    int prot = PROT_READ | ((ph[i].p_flags & PF_X) != 0 ? PROT_EXEC : 0);
+    if (ph[i].p_type == PT_LOAD)
+      ck_assert(mmap(base + ph[i].p_vaddr - skew, ph[i].p_filesz + skew, prot,
+                     MAP_PRIVATE | MAP_FIXED, fd,
+                     (off_t)(ph[i].p_offset - skew)) != MAP_FAILED);
+  }
+  return base;
+}
+
+static void damage(uint8_t *bytes, size_t size)
+{
+  static const uint64_t odd[] = {0, 1, 0x7fffffff, 0xffffffff, UINT64_MAX};
+  /* headers and tables are small: half of the damage goes there */
+  for (int k = 0; k < 12; k++) {
+    size_t within = k % 2 == 0 ? 1024 : size - 8;
+    uint64_t v = k % 3 == 0 ? odd[next_random() % 5] : next_random();
+    memcpy(bytes + next_random() % within, &v, 1u << next_random() % 4);
+  }
+}
+
+START_TEST(test_damaged_files)
+{
+  static uint8_t whole[FILE_MAX], bytes[FILE_MAX];
+  void *lib = dlopen("libBrokenLocale.so.1", RTLD_NOW);
+  char dir[64], path[96];
+  Dl_info info;
+  uint64_t found = 0;
+
+  ck_assert(dladdr(dlsym(lib, "__ctype_get_mb_cur_max"), &info) != 0);
+  FILE *f = fopen(info.dli_fname, "r");
+  ck_assert_ptr_nonnull(f);
+  size_t size = fread(whole, 1, sizeof whole, f);
+  fclose(f);
+  ck_assert_uint_lt(size, sizeof whole);
+  make_dir(dir, sizeof dir);
+  snprintf(path, sizeof path, "%s/damaged", dir);
+  for (int round = 0; round < 400; round++) {
+    memcpy(bytes, whole, size);
+    damage(bytes + (round % 2 == 0 ? 0 : 64), size - 64);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    fwrite(bytes, 1, size, f);
+    fclose(f);
+    int fd = open(path, O_RDONLY);
+    char *base = map_segments(whole, fd, size);
+    close(fd);
+    modules_refresh(modules);
+    for (size_t at = 0; at < size + 4096; at += 7) {
+      uint64_t addr = (uint64_t)(uintptr_t)base + at, start, end;
+      const struct module *mod = modules_find(modules, addr);
+      struct symbol sym;
+      if (mod != NULL && module_symbol(mod, addr, &sym))
+        found += strlen(sym.name) > 0;
+      if (mod != NULL && module_function_range(mod, addr, &start, &end))
+        ck_assert(addr >= start && addr < end);
+    }
+    munmap(base, (size + 65535) & ~(size_t)65535);
+    unlink(path);
+  }
+  ck_assert_uint_gt(found, 0);
+  ck_assert_int_eq(rmdir(dir), 0);
+  dlclose(lib);
+}
+END_TEST
+
 int main(void)
 {
   Suite *s = suite_create("symbols");
@@ -558,6 +654,8 @@ int main(void)
   tcase_add_test(self, test_library_from_memory);
   tcase_add_test(self, test_refresh_keeps_pointers);
   tcase_add_test(self, test_demangle);
+  tcase_add_test(self, test_damaged_files);
+  tcase_set_timeout(self, 60);
   suite_add_tcase(s, self);
   tcase_set_timeout(made, 60);
   tcase_add_test(made, test_plain_program);
