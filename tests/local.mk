@@ -133,6 +133,21 @@ tests_unit_check_bcname_LDADD = \
 	$(CHECK_LIBS)
 endif
 
+if HAVE_LUAJIT
+unit_tests += tests/unit/check_late
+tests_unit_check_late_SOURCES = tests/unit/check_late.c tests/unit/records.h
+tests_unit_check_late_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
+tests_unit_check_late_LDADD = \
+	src/libroom-vm.la \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(LUAJIT_LIBS) \
+	$(CHECK_LIBS)
+endif
+
 unit_tests += tests/unit/check_merge
 tests_unit_check_merge_SOURCES = tests/unit/check_merge.c tests/unit/fake_sample.h
 tests_unit_check_merge_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

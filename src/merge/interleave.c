@@ -71,6 +71,12 @@ static void push_vm(struct merging *g, uint64_t cframe)
 static void push_native(struct merging *g, size_t index)
 {
   const struct unwind_frame *f = &g->native->frame[index];
+  /* A trace of a VM that the sample does not have, as when the handler of a
+   * signal runs on a stack of its own: its Lua frames are missing. */
+  if (!f->mod && vm_is_mcode(g->vm, f->ip)) {
+    merge_push_mark(g, FIXED_PARTIAL);
+    return;
+  }
   const struct native_code *c = merge_native(g, f->ip, f->mod);
   if (c && !c->hidden)
     merge_push(g, (struct item){.frame = c->text, .native = index + 1});

@@ -113,8 +113,14 @@ static long send(struct session *s, struct thread *th)
 /* false: the thread is gone. */
 static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
 {
-  if (th->slot < 0 && !slot_assign(s, th, now))
-    return true;
+  if (th->slot < 0) {
+    if (!slot_assign(s, th, now))
+      return true;
+    /* That took long enough for it to have gone to sleep. */
+    enum gate g = thread_gate(s->t, th, now);
+    if (g != GATE_RUN)
+      return g != GATE_GONE;
+  }
   if (!slot_ready(s, th, now))
     return true;
   struct slot *sl = &s->slot[th->slot];

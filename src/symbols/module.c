@@ -112,6 +112,15 @@ Elf *module_elf(struct module *mod)
   return mod->handle;
 }
 
+void module_retire(struct module *mod)
+{
+  if (mod->handle != NULL)
+    elf_cntl(mod->handle, ELF_C_FDDONE);
+  mod->handle_tried = true;
+  symtab_retire(&mod->symtab);
+  image_free(&mod->im);
+}
+
 void module_free(struct module *mod)
 {
   symtab_free(&mod->symtab);

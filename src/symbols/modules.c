@@ -201,6 +201,24 @@ static void add_group(struct modules *m, const struct target_maps *maps,
   }
 }
 
+/* What is unmapped is kept as it is until the next look, for samples that were
+ * taken before. */
+static bool end_unseen(struct modules *m)
+{
+  bool any = false;
+
+  for (size_t k = 0; k < m->count; k++) {
+    struct module *mod = m->mod[k];
+    if (mod->seen)
+      continue;
+    if (!mod->live)
+      module_retire(mod);
+    any |= mod->live;
+    mod->live = false;
+  }
+  return any;
+}
+
 static enum result read_maps(struct modules *m, bool *changed, struct error *e)
 {
   struct target_maps maps;
@@ -220,12 +238,7 @@ static enum result read_maps(struct modules *m, bool *changed, struct error *e)
     end = group_end(&maps, i);
     add_group(m, &maps, i, end, changed);
   }
-  for (size_t k = 0; k < m->count; k++) {
-    if (m->mod[k]->live && !m->mod[k]->seen) {
-      m->mod[k]->live = false;
-      *changed = true;
-    }
-  }
+  *changed |= end_unseen(m);
   target_maps_free(&maps);
   return RESULT_OK;
 }

@@ -22,7 +22,8 @@ enum result modules_new(struct target *t, struct modules **out,
                         struct error *e);
 void modules_free(struct modules *m);
 /* Reads the maps again; modules that are still mapped the same way stay (their
- * pointers too), others are kept until modules_free but no longer found.
+ * pointers too), others are no longer found.  Their pointers and names last
+ * until modules_free, their bytes until the next call.
  * Returns whether a module came or went.  Cheap enough for once a second. */
 bool modules_refresh(struct modules *m);
 /* Module whose executable (or any, for data) mapping holds addr, or NULL. */

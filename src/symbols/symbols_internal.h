@@ -72,6 +72,8 @@ struct symtab {
 void symtab_add(struct symtab *t, const Elf64_Sym *s, const char *name);
 /* Adds the first section of this type; returns whether there is one. */
 bool symtab_add_section(struct symtab *t, Elf *elf, Elf64_Word type);
+/* Closes the files; names that were read stay. */
+void symtab_retire(struct symtab *t);
 void symtab_free(struct symtab *t);
 
 /* ---- dynsym.c: from the target's memory ---- */
@@ -129,6 +131,8 @@ struct module {
 void module_load_headers(struct module *mod);
 /* libelf's handle of the file; NULL when the file can't be reached. */
 Elf *module_elf(struct module *mod);
+/* Gives file and bytes back; symbols that were looked up stay. */
+void module_retire(struct module *mod);
 void module_free(struct module *mod);
 
 #endif

@@ -194,6 +194,18 @@ bool module_symbol(const struct module *cmod, uint64_t addr, struct symbol *out)
   return true;
 }
 
+void symtab_retire(struct symtab *t)
+{
+  t->loaded = true;
+  for (size_t i = 0; i < t->source_count; i++) {
+    if (t->source[i].fd < 0)
+      continue;
+    elf_cntl(t->source[i].elf, ELF_C_FDDONE);
+    close(t->source[i].fd);
+    t->source[i].fd = -1;
+  }
+}
+
 void symtab_free(struct symtab *t)
 {
   for (size_t i = 0; i < t->count; i++)
@@ -203,7 +215,8 @@ void symtab_free(struct symtab *t)
   free(t->strings);
   for (size_t i = 0; i < t->source_count; i++) {
     elf_end(t->source[i].elf);
-    close(t->source[i].fd);
+    if (t->source[i].fd >= 0)
+      close(t->source[i].fd);
   }
   memset(t, 0, sizeof *t);
 }

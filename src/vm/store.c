@@ -172,3 +172,12 @@ const struct tecs_range *vm_mcode(const struct vm_store *s, uint64_t g,
   }
   return NULL;
 }
+
+bool vm_is_mcode(const struct vm_store *s, uint64_t addr)
+{
+  for (size_t i = 0; i < s->mcode_count; i++)
+    for (size_t k = 0; k < s->mcode[i].count; k++)
+      if (addr >= s->mcode[i].range[k].lo && addr < s->mcode[i].range[k].hi)
+        return true;
+  return false;
+}

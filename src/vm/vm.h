@@ -57,6 +57,8 @@ const char *vm_zone_text(struct vm_store *s, unsigned slot,
 /* Trace machine code areas of VM g: count and array (NULL when unknown). */
 const struct tecs_range *vm_mcode(const struct vm_store *s, uint64_t g,
                                   size_t *count);
+/* Does addr lie in the machine code areas of any VM? */
+bool vm_is_mcode(const struct vm_store *s, uint64_t addr);
 /* N, I, C, G or J; the meaning of vmstate is the layout's.  0: unknown
  * layout. */
 char vm_state_letter(uint32_t layout, int32_t vmstate);

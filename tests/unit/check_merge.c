@@ -474,6 +474,21 @@ START_TEST(test_vdso_and_unknown)
 }
 END_TEST
 
+/* Compiled code of a VM that the sample does not have is no [unknown]. */
+START_TEST(test_trace_without_its_vm)
+{
+  struct tecs_mcode head = {.g = 1, .count = 1};
+  struct tecs_range area = {0x7000, 0x8000};
+  record_start(&rec, &head, sizeof head, TECS_RECORD_MCODE);
+  record_put(&rec, &area, sizeof area);
+  ck_assert_int_eq(vm_store_record(vm, 0, record_of(&rec)), RESULT_OK);
+  add_host(host_callback, 0x100);
+  add_special(UNWIND_SIGNAL, 0x180);
+  add_native(0x7010, 0x900);
+  expect("[partial];[signal];host_callback_[C]");
+}
+END_TEST
+
 /* Machine code that was made a moment ago is the VM's all the same. */
 START_TEST(test_new_trace)
 {
@@ -569,6 +584,7 @@ static void add_tests(TCase *tc)
   tcase_add_test(tc, test_zone_prefix);
   tcase_add_test(tc, test_code_without_a_symbol);
   tcase_add_test(tc, test_vdso_and_unknown);
+  tcase_add_test(tc, test_trace_without_its_vm);
   tcase_add_test(tc, test_new_trace);
   tcase_add_test(tc, test_same_stacks_add_up);
   tcase_add_test(tc, test_late_names);

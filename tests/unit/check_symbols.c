@@ -282,6 +282,28 @@ START_TEST(test_refresh_keeps_pointers)
 }
 END_TEST
 
+/* Code that is loaded again and again does not use up descriptors. */
+START_TEST(test_reloading_leaves_no_descriptors)
+{
+  int before = 0, after;
+
+  for (int round = 0; round < 20; round++) {
+    void *lib = dlopen("libBrokenLocale.so.1", RTLD_NOW);
+    ck_assert_ptr_nonnull(lib);
+    void *fn = dlsym(lib, "__ctype_get_mb_cur_max");
+    ck_assert(modules_refresh(modules));
+    ck_assert_str_eq(own_name(fn, 0), "__ctype_get_mb_cur_max");
+    dlclose(lib);
+    ck_assert(modules_refresh(modules));
+    after = dup(0);
+    close(after);
+    if (round == 1)
+      before = after;
+  }
+  ck_assert_int_le(after, before);
+}
+END_TEST
+
 /* ---- names for people ---- */
 
 static void demangles(const char *mangled, const char *want)
@@ -653,6 +675,7 @@ int main(void)
   tcase_add_test(self, test_vdso_from_memory);
   tcase_add_test(self, test_library_from_memory);
   tcase_add_test(self, test_refresh_keeps_pointers);
+  tcase_add_test(self, test_reloading_leaves_no_descriptors);
   tcase_add_test(self, test_demangle);
   tcase_add_test(self, test_damaged_files);
   tcase_set_timeout(self, 60);

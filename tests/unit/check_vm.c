@@ -390,7 +390,11 @@ START_TEST(test_mcode)
   ck_assert_uint_eq(n, 2);
   ck_assert_uint_eq(vm_mcode(s, 2, &n)[0].hi, 0x9000);
   ck_assert_uint_eq(n, 1);
+  ck_assert(vm_is_mcode(s, 0x1000));
+  ck_assert(!vm_is_mcode(s, 0x2000));
+  ck_assert(vm_is_mcode(s, 0x8fff));
   mcode_in(1, 0, r); /* all traces flushed */
+  ck_assert(!vm_is_mcode(s, 0x1000));
   vm_mcode(s, 1, &n);
   ck_assert_uint_eq(n, 0);
 }
