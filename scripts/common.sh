@@ -21,6 +21,10 @@ die() {
   exit 1
 }
 
+case $top$build in
+*[[:space:]]*) die "make and LD_PRELOAD want a path without blanks: $top" ;;
+esac
+
 as_root() {
   if [ "$(id -u)" -eq 0 ]; then
     "$@"

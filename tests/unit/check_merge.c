@@ -14,8 +14,6 @@
 
 START_TEST(test_simple)
 {
-  build_simple(~0);
-  expect("_start;host_main;host_run;main chunk (a.lua);burn (a.lua:2)_[I]");
   build_simple(7);
   expect("_start;host_main;host_run;main chunk (a.lua);burn (a.lua:2)_[N]");
   build_simple(~2);
@@ -214,10 +212,10 @@ START_TEST(test_root_not_reached)
 {
   build_simple(~0);
   native.count = 2;
-  native.end = UNWIND_END_PARTIAL;
-  expect("[partial];host_run;main chunk (a.lua);burn (a.lua:2)_[I]");
-  native.end = UNWIND_END_FULL;
-  expect("[partial];host_run;main chunk (a.lua);burn (a.lua:2)_[I]");
+  for (int end = UNWIND_END_PARTIAL; end <= UNWIND_END_FULL; end++) {
+    native.end = (enum unwind_end)end;
+    expect("[partial];host_run;main chunk (a.lua);burn (a.lua:2)_[I]");
+  }
 }
 END_TEST
 
@@ -360,9 +358,7 @@ START_TEST(test_leaving_things_out)
   o.native = false;
   expect("z;main chunk (a.lua);string.gsub;update (a.lua:3);"
          "burn (a.lua:2)_[I]");
-  o.state = false;
-  expect("z;main chunk (a.lua);string.gsub;update (a.lua:3);burn (a.lua:2)");
-  o.zones = false;
+  o.state = o.zones = false;
   expect("main chunk (a.lua);string.gsub;update (a.lua:3);burn (a.lua:2)");
   o.native = true;
   o.lua = false;
@@ -513,12 +509,10 @@ END_TEST
 
 START_TEST(test_same_stacks_add_up)
 {
-  for (int i = 0; i < 3; i++) {
-    build_simple(~0);
+  for (int i = 0; i < 4; i++) {
+    build_simple(i < 3 ? ~0 : 1);
     merge();
   }
-  build_simple(1);
-  merge();
   ck_assert_uint_eq(profile_stack_count(p), 2);
   ck_assert_uint_eq(profile_weight(p), 4);
   ck_assert_uint_eq(profile_sorted(p)[0].weight, 3);

@@ -287,10 +287,10 @@ START_TEST(test_bad_records)
   record_make_proto(&rec, (struct proto_spec){.chunk = "@a.lua"});
   ck_assert_int_eq(vm_store_record(s, TECS_SLOTS, record_of(&rec)),
                    RESULT_CORRUPT);
-  ((struct tecs_proto *)rec.words)->chunk_len = UINT32_MAX;
+  ((struct tecs_proto *)rec.bytes)->chunk_len = UINT32_MAX;
   ck_assert_int_eq(vm_store_record(s, 0, record_of(&rec)), RESULT_CORRUPT);
   record_make_string(&rec, 1, "zone", 4, 4);
-  ((struct tecs_string *)rec.words)->len = 400;
+  ((struct tecs_string *)rec.bytes)->len = 400;
   ck_assert_int_eq(vm_store_record(s, 0, record_of(&rec)), RESULT_CORRUPT);
   struct tecs_mcode m = {.g = 1, .count = 0x10000000};
   record_start(&rec, &m, sizeof m, TECS_RECORD_MCODE);

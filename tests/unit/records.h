@@ -15,20 +15,20 @@
 #define RECORD_MAX 65536
 
 struct record {
-  uint64_t words[RECORD_MAX / 8];
+  _Alignas(8) char bytes[RECORD_MAX];
   size_t len;
 };
 
 static inline struct tecs_record *record_of(struct record *r)
 {
-  return (struct tecs_record *)r->words;
+  return (struct tecs_record *)r->bytes;
 }
 
 static inline void record_put(struct record *r, const void *bytes, size_t len)
 {
-  ck_assert(r->len + len + 8 <= sizeof r->words);
+  ck_assert(r->len + len + 8 <= sizeof r->bytes);
   if (len)
-    memcpy((char *)r->words + r->len, bytes, len);
+    memcpy(r->bytes + r->len, bytes, len);
   r->len = (r->len + len + 7) & ~(size_t)7;
   record_of(r)->len = (uint32_t)r->len;
 }
