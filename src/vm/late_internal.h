@@ -99,6 +99,7 @@ struct late {
   late_name_fn *fn;
   void *ctx;
   uint64_t deadline; /* of the thread's CPU clock, ns */
+  bool late;         /* it is over */
 };
 
 enum late_state {

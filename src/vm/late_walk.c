@@ -19,7 +19,8 @@ enum {
   NODES_MAX = 1 << 21,
   KGC_MAX = 1 << 16,
   STACK_MAX = 1 << 16,
-  CLOCK_EVERY = 32, /* objects */
+  CLOCK_EVERY = 32,       /* objects */
+  CLOCK_VALUES = 1 << 12, /* values of one object */
 };
 
 /* PROTO_CHILD, FF_LUA in lj_obj.h. */
@@ -217,13 +218,22 @@ static void visit_value(struct late *l, uint64_t tv)
   }
 }
 
-/* Tagged values, until one can't be read. */
+static bool in_time(struct late *l)
+{
+  l->late = l->late || late_clock() > l->deadline;
+  return !l->late;
+}
+
+/* Tagged values, until one can't be read or the time is up. */
 static void visit_values(struct late *l, uint64_t from, uint64_t n,
                          uint32_t step)
 {
   uint32_t faults = l->m->faults;
-  for (uint64_t i = 0; i < n && l->m->faults == faults; i++)
+  for (uint64_t i = 0; i < n && l->m->faults == faults; i++) {
+    if (i % CLOCK_VALUES == CLOCK_VALUES - 1 && !in_time(l))
+      return;
     visit_value(l, vm_load8(l->m, from + i * step));
+  }
 }
 
 static void visit_table(struct late *l, uint64_t t)
@@ -233,7 +243,8 @@ static void visit_table(struct late *l, uint64_t t)
   uint32_t hmask = vm_load4(l->m, t + lay->tab_hmask);
   uint64_t node = vm_load8(l->m, t + lay->tab_node);
   visit_ref(l, vm_load8(l->m, t + lay->tab_metatable), VM_GCT_TAB);
-  if (asize > ARRAY_MAX || hmask >= NODES_MAX) {
+  /* lj_tab.c, newhpart: a power of two */
+  if (asize > ARRAY_MAX || hmask >= NODES_MAX || (hmask & (hmask + 1)) != 0) {
     l->incomplete = true;
     return;
   }
@@ -369,23 +380,38 @@ static void start(struct late *l)
   visit_ref(l, vm_load8(l->m, l->g + l->lay->g_mainthref), VM_GCT_THREAD);
 }
 
+/* Objects until the time is up.  One that was cut short comes again with the
+ * whole time of the next call; if that does not do, it stays cut. */
+static bool visit_all(struct late *l)
+{
+  size_t first = l->head;
+  while (l->head < l->tail && l->left > 0) {
+    struct late_object o = l->queue[l->head++];
+    visit_object(l, &o);
+    if (l->late && l->head == first + 1)
+      l->incomplete = true;
+    else if (l->late)
+      l->head--;
+    if (l->late || (l->head % CLOCK_EVERY == 0 && !in_time(l)))
+      return false;
+  }
+  return true;
+}
+
 enum late_state late_run(struct late *l, struct vm_mem *m, uint64_t cpu_ns,
                          late_name_fn *fn, void *ctx)
 {
   l->m = m;
   l->fn = fn;
   l->ctx = ctx;
+  l->late = false;
   l->deadline = late_clock() + cpu_ns;
   if (!l->lay->gc64 || !vm_is_global(m, l->lay, l->g))
     return LATE_FAIL;
   if (!l->walking)
     start(l);
-  while (l->head < l->tail && l->left > 0) {
-    struct late_object o = l->queue[l->head++];
-    visit_object(l, &o);
-    if (l->head % CLOCK_EVERY == 0 && late_clock() > l->deadline)
-      return LATE_MORE;
-  }
+  if (!visit_all(l))
+    return LATE_MORE;
   if (l->left > 0)
     late_pick(l);
   forget_walk(l);

@@ -22,6 +22,7 @@
  * prototype; ordinary code needs less than two. */
 #define WORK_PER_INS 32u
 #define WORK_BASE 4096u
+#define WORK_MAX (1u << 22)
 
 /* Up to BC_JMP the numbers are the same since v2.1.0-beta1.  Builds of 2026
  * (bc_max 104) add bit operations behind it, which write registers too: they
@@ -77,6 +78,8 @@ void vm_name_children(struct vm_mem *m, const struct vm_layout *lay,
       !bcname_open(&n, m, lay, pt))
     return;
   n.work = WORK_BASE + WORK_PER_INS * n.sizebc;
+  if (n.work > WORK_MAX)
+    n.work = WORK_MAX;
   bcname_vars_open(&n);
   for (uint32_t pc = 1; pc < n.sizebc; pc++) {
     uint32_t ins = bcname_ins(&n, pc);

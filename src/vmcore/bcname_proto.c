@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* No source function comes near; keeps the work on garbage small. */
-#define SIZEBC_MAX (1u << 22)
+#define SIZEBC_MAX (1u << 21)
 /* Nodes of a constant table that are searched for one key. */
 #define TAB_NODES_MAX 64u
 

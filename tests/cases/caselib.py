@@ -167,7 +167,7 @@ class Run:
         self.cpu = cpu_of(self.pid) - before
         self.stderr, self.status, self.stdout = r.stderr, r.returncode, r.stdout
         self.last = path
-        return Profile.read(path) if os.path.exists(path) else Profile()
+        return Profile.read(path) if os.path.isfile(path) else Profile()
 
     def account(self):
         return account(self.stderr)
