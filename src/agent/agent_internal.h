@@ -128,8 +128,22 @@ struct slot_state {
 };
 
 /* Fills s from the interrupted context and writes the sample; false: the ring
- * is full. */
-bool sample_take(struct slot_state *s, const ucontext_t *uc);
+ * is full.  restorer: return address of a signal handler. */
+bool sample_take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer);
+
+/* ---- context.c ---- */
+
+/* Where a thread is, and where its VM was left: the same place, unless one of
+ * the program's own signal handlers is running. */
+struct moment {
+  uint64_t reg[TECS_REGS]; /* at the tick, DWARF numbering */
+  uint64_t sp, ip, stack_hi;
+  uint64_t vm_reg[TECS_REGS]; /* outside of all signal handlers */
+  uint64_t vm_sp, vm_stack_hi;
+  bool other_stack; /* the handler runs on an alternate stack */
+};
+void context_capture(struct vm_mem *m, struct moment *mo, const ucontext_t *uc,
+                     uint64_t restorer);
 
 /* ---- intern.c ---- */
 void intern_reset(struct slot_state *s);

@@ -73,13 +73,13 @@ static void unblock_faults(const ucontext_t *uc)
   syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);
 }
 
-static void take(struct slot_state *s, const ucontext_t *uc)
+static void take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
 {
   struct tecs_slot *slot = s->slot;
   guard_install();
   unblock_faults(uc);
   struct vm_mem *previous = guard_enter(&s->mem);
-  if (!sample_take(s, uc))
+  if (!sample_take(s, uc, restorer))
     atomic_set(&slot->lost, slot->lost + 1);
   guard_leave(previous);
   atomic_set(&slot->fault_count, slot->fault_count + s->mem.faults);
@@ -99,7 +99,7 @@ void handler_tick(int signo, siginfo_t *info, void *ctx)
     busy = true;
     struct slot_state *s = slot_of(info);
     if (s)
-      take(s, ctx);
+      take(s, ctx, (uint64_t)__builtin_return_address(0));
     busy = false;
   }
   errno = saved;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "vmcore/bcname.h"
 #include "vmcore/discover.h"
 
 enum {
@@ -18,7 +19,6 @@ enum {
   MCODE_MAX = 32,
 };
 
-#define FNV_BASIS 2166136261u
 #define FNV_PRIME 16777619u
 
 static uint32_t pad8(uint32_t n)
@@ -65,15 +65,6 @@ static uint32_t remember(struct slot_state *s, struct intern_entry *e,
 
 /* ---- prototypes ---- */
 
-static uint32_t opcode_hash(struct slot_state *s, uint64_t pt, uint32_t n)
-{
-  uint32_t h = FNV_BASIS;
-  uint64_t bc = pt + s->lay->pt_sizeof;
-  for (uint32_t i = 0; i < n; i++)
-    h = (h ^ vm_load1(&s->mem, bc + 4 * (uint64_t)i)) * FNV_PRIME;
-  return h;
-}
-
 /* Bytes of the line table (lj_parse.c, fs_fixup_line). */
 static uint32_t lines_size(struct slot_state *s, uint64_t pt,
                            struct tecs_proto *p)
@@ -100,7 +91,7 @@ static void describe(struct slot_state *s, uint64_t pt, struct tecs_proto *p)
   p->firstline = vm_load4(&s->mem, pt + lay->pt_firstline);
   p->numline = vm_load4(&s->mem, pt + lay->pt_numline);
   p->sizebc = vm_load4(&s->mem, pt + lay->pt_sizebc);
-  p->opcode_hash = opcode_hash(s, pt, p->sizebc);
+  p->opcode_hash = vm_opcode_hash(&s->mem, lay, pt, p->sizebc);
   p->line_width = 1;
   p->lines_len = lines_size(s, pt, p);
 }
@@ -139,8 +130,7 @@ static bool send_proto(struct slot_state *s, uint64_t pt, uint32_t id)
   uint64_t bytes = str + lay->str_sizeof;
   uint8_t *at = to + sizeof head;
   unsigned first = vm_load1(&s->mem, bytes);
-  put_chunk(at, bytes, full, &head,
-            full > CHUNK_MAX && (first == '@' || first == '='));
+  put_chunk(at, bytes, full, &head, full > CHUNK_MAX && first == '@');
   at += pad8(head.chunk_len);
   if (head.name_len)
     memcpy(at, name, head.name_len);

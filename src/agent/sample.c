@@ -15,40 +15,8 @@ enum {
   SCAN_BYTES = 16384,    /* native stack searched for a lua_State */
   SCAN_BACKOFF_MAX = 64, /* ticks between two fruitless searches */
   CFRAME_SPARE = 64,     /* entries that vmcore keeps for C frames */
-  THREAD_STACK_MAX = 1 << 28,
   DWARF_R14 = 14,
 };
-
-/* gregs index of each register in DWARF order. */
-static const uint8_t greg_of[TECS_REGS] = {
-    REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
-    REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
-    REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
-
-struct moment {
-  uint64_t reg[TECS_REGS];
-  uint64_t sp, ip;
-  uint64_t stack_hi;
-};
-
-/* End of the stack that sp is on: the main thread's is known; any other
- * thread's ends at its control block, which the thread pointer names. */
-static uint64_t stack_end(uint64_t sp)
-{
-  uint64_t tp = (uint64_t)__builtin_thread_pointer();
-  if (sp < agent.main_stack_end && agent.main_stack_end - sp < THREAD_STACK_MAX)
-    return agent.main_stack_end;
-  return sp < tp && tp - sp < THREAD_STACK_MAX ? tp : sp + STACK_MAX;
-}
-
-static void capture(struct moment *mo, const ucontext_t *uc)
-{
-  for (unsigned i = 0; i < TECS_REGS; i++)
-    mo->reg[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of[i]];
-  mo->sp = mo->reg[TECS_REG_RSP];
-  mo->ip = mo->reg[TECS_REG_RIP];
-  mo->stack_hi = stack_end(mo->sp);
-}
 
 /* ---- VMs that are not known yet ---- */
 
@@ -69,7 +37,7 @@ static bool add_dispatch(struct slot_state *s, const struct moment *mo)
 {
   for (uint32_t id = 0; id < vm_layout_count(); id++) {
     const struct vm_layout *lay = vm_layout_get(id);
-    uint64_t g = mo->reg[DWARF_R14] - lay->gg_dispatch + lay->gg_g;
+    uint64_t g = mo->vm_reg[DWARF_R14] - lay->gg_dispatch + lay->gg_g;
     if (!vm_is_global(&s->mem, lay, g) || registry_find(g))
       continue;
     if (vm_matches(&s->mem, lay, g))
@@ -82,7 +50,7 @@ static bool add_dispatch(struct slot_state *s, const struct moment *mo)
 static bool add_candidate(struct slot_state *s, const struct moment *mo,
                           uint64_t v)
 {
-  if (!vm_plausible(v) || (v >= mo->sp && v < mo->stack_hi) ||
+  if (!vm_plausible(v) || (v >= mo->vm_sp && v < mo->vm_stack_hi) ||
       (vm_load4(&s->mem, v + 8) >> 8 & 0xffff) != (0x100 | VM_GCT_THREAD))
     return false;
   return add_thread(s, v);
@@ -92,12 +60,12 @@ static bool scan(struct slot_state *s, const struct moment *mo)
 {
   static const uint8_t first[] = {3, 6, 12, 13, 15, 5, 4, 0, 2, 1, 8};
   for (unsigned i = 0; i < sizeof first; i++)
-    if (add_candidate(s, mo, mo->reg[first[i]]))
+    if (add_candidate(s, mo, mo->vm_reg[first[i]]))
       return true;
-  uint64_t end = mo->sp + SCAN_BYTES;
-  end = end < mo->stack_hi ? end : mo->stack_hi;
+  uint64_t end = mo->vm_sp + SCAN_BYTES;
+  end = end < mo->vm_stack_hi ? end : mo->vm_stack_hi;
   uint32_t limit = s->mem.faults + 16; /* a caught fault costs 10 us */
-  for (uint64_t p = mo->sp & ~UINT64_C(7); p < end && s->mem.faults < limit;
+  for (uint64_t p = mo->vm_sp & ~UINT64_C(7); p < end && s->mem.faults < limit;
        p += 8)
     if (add_candidate(s, mo, vm_load8(&s->mem, p)))
       return true;
@@ -119,9 +87,9 @@ static void prepare(struct slot_state *s, const struct moment *mo,
   s->lay = w->lay = vm_layout_get(e->layout);
   s->g = w->g = e->g;
   w->mem = &s->mem;
-  w->reg = mo->reg;
-  w->sp = mo->sp;
-  w->stack_hi = mo->stack_hi;
+  w->reg = mo->vm_reg;
+  w->sp = mo->vm_sp;
+  w->stack_hi = mo->vm_stack_hi;
   w->asm_lo = e->asm_lo;
   w->asm_hi = e->asm_hi;
   w->memo = &s->memo[index];
@@ -247,26 +215,38 @@ static uint8_t *put(uint8_t *at, const void *from, size_t n)
   return at + n;
 }
 
-static void put_stack(struct slot_state *s, struct tecs_sample *r, uint8_t *at,
-                      const struct moment *mo, uint32_t len)
-{
-  uint64_t base = mo->sp & ~UINT64_C(7);
-  r->native_form = TECS_NATIVE_STACK;
-  r->stack_base = base;
-  r->stack_len = (uint32_t)guard_copy(at, base, len) & ~7u;
-  if (r->stack_len == len && base + len < mo->stack_hi)
-    s->flags |= TECS_SAMPLE_STACK_CUT;
-}
-
-static uint32_t stack_bytes(const struct moment *mo)
+/* Bytes of stack to copy from sp on. */
+static uint32_t stack_bytes(uint64_t sp, uint64_t hi)
 {
   const struct tecs_control *c = agent.shm.control;
   uint64_t want = atomic_get(&c->stack_max);
-  uint64_t have = (mo->stack_hi - (mo->sp & ~UINT64_C(7))) & ~UINT64_C(7);
+  uint64_t have = (hi - (sp & ~UINT64_C(7))) & ~UINT64_C(7);
   if (atomic_get(&c->flags) & TECS_CONTROL_NO_STACK)
     return 0;
   want = want < STACK_MAX ? want & ~UINT64_C(7) : STACK_MAX;
   return (uint32_t)(have < want ? have : want);
+}
+
+static uint32_t copy_stack(struct slot_state *s, uint8_t *at, uint64_t base,
+                           uint32_t len, uint64_t hi)
+{
+  uint32_t got = (uint32_t)guard_copy(at, base, len) & ~7u;
+  if (got == len && base + len < hi)
+    s->flags |= TECS_SAMPLE_STACK_CUT;
+  return got;
+}
+
+static void put_stacks(struct slot_state *s, struct tecs_sample *r, uint8_t *at,
+                       const struct moment *mo, uint32_t len, uint32_t outer)
+{
+  r->native_form = TECS_NATIVE_STACK;
+  r->stack_base = mo->sp & ~UINT64_C(7);
+  r->stack_len = copy_stack(s, at, r->stack_base, len, mo->stack_hi);
+  if (!outer)
+    return;
+  r->outer_base = mo->vm_sp & ~UINT64_C(7);
+  r->outer_len =
+      copy_stack(s, at + r->stack_len, r->outer_base, outer, mo->vm_stack_hi);
 }
 
 static bool write_sample(struct slot_state *s, const struct moment *mo,
@@ -275,10 +255,13 @@ static bool write_sample(struct slot_state *s, const struct moment *mo,
   size_t vms = s->vm_count * sizeof s->vm[0];
   size_t frames = s->frame_count * sizeof s->frame[0];
   size_t zones = s->zone_count * sizeof s->zone[0];
-  uint32_t stack = stack_bytes(mo);
+  uint32_t stack = stack_bytes(mo->sp, mo->stack_hi);
+  uint32_t outer =
+      mo->other_stack ? stack_bytes(mo->vm_sp, mo->vm_stack_hi) : 0;
   uint32_t fixed =
       (uint32_t)(sizeof(struct tecs_sample) + vms + frames + zones);
-  struct tecs_sample *r = shm_ring_reserve(s->slot, s->ring, fixed + stack);
+  struct tecs_sample *r =
+      shm_ring_reserve(s->slot, s->ring, fixed + stack + outer);
   if (!r)
     return false;
   memset(r, 0, sizeof *r);
@@ -294,21 +277,21 @@ static bool write_sample(struct slot_state *s, const struct moment *mo,
   at = put(at, s->frame, frames);
   at = put(at, s->zone, zones);
   if (stack)
-    put_stack(s, r, at, mo, stack);
+    put_stacks(s, r, at, mo, stack, outer);
   r->flags = s->flags | (s->mem.faults ? TECS_SAMPLE_FAULT : 0);
-  r->rec.len = fixed + r->stack_len;
+  r->rec.len = fixed + r->stack_len + r->outer_len;
   r->cost_ns = (uint32_t)(clock_mono_ns() - start_ns);
   shm_ring_commit(s->slot, r->rec.len);
   return true;
 }
 
-bool sample_take(struct slot_state *s, const ucontext_t *uc)
+bool sample_take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
 {
   struct live_vm live[LIVE_MAX];
   struct moment mo;
   uint64_t start = clock_mono_ns();
   s->vm_count = s->frame_count = s->zone_count = s->flags = 0;
-  capture(&mo, uc);
+  context_capture(&s->mem, &mo, uc, restorer);
   if (in_syscall(s, mo.ip))
     s->flags |= TECS_SAMPLE_SYSCALL;
   unsigned depth = atomic_get(&agent.shm.control->depth_max);

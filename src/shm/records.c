@@ -49,11 +49,13 @@ enum result record_sample(const struct tecs_record *rec, struct sample_view *v)
   v->zone = take(&c, (uint64_t)s->zone_count * sizeof *v->zone);
   bool addrs = s->native_form == TECS_NATIVE_ADDRS;
   bool stack = s->native_form == TECS_NATIVE_STACK;
-  if ((s->native_count && !addrs) || (s->stack_len && !stack) ||
-      (s->stack_len & 7))
+  if ((s->native_count && !addrs) ||
+      ((s->stack_len || s->outer_len) && !stack) || (s->stack_len & 7) ||
+      (s->outer_len & 7))
     return RESULT_CORRUPT;
   v->native = take(&c, (uint64_t)s->native_count * sizeof *v->native);
   v->stack = take(&c, s->stack_len);
+  v->outer = take(&c, s->outer_len);
   for (unsigned i = 0; c.ok && i < s->lua_count; i++)
     c.ok = v->lua[i].vm < s->vm_count;
   for (unsigned i = 0; c.ok && i < s->zone_count; i++)

@@ -80,6 +80,7 @@ struct sample_view {
   const struct tecs_zone *zone;     /* sample->zone_count */
   const struct tecs_native *native; /* sample->native_count */
   const uint8_t *stack;             /* sample->stack_len */
+  const uint8_t *outer;             /* sample->outer_len */
 };
 struct proto_view {
   const struct tecs_proto *proto;

@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct tecs_control) == 64, "abi");
 _Static_assert(sizeof(struct tecs_vm) == 64, "abi");
 _Static_assert(sizeof(struct tecs_slot) == 128, "abi");
 _Static_assert(sizeof(struct tecs_record) == 8, "abi");
-_Static_assert(sizeof(struct tecs_sample) == 192, "abi");
+_Static_assert(sizeof(struct tecs_sample) == 200, "abi");
 _Static_assert(sizeof(struct tecs_sample_vm) == 48, "abi");
 _Static_assert(sizeof(struct tecs_frame) == 16, "abi");
 _Static_assert(sizeof(struct tecs_zone) == 16, "abi");

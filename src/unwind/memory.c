@@ -3,15 +3,21 @@
 
 #include "unwind/unwind_internal.h"
 
+static bool word_in(const uint8_t *bytes, uint64_t base, uint32_t len,
+                    uint64_t addr, uint64_t *out)
+{
+  if (len < 8 || addr < base || addr - base > len - 8)
+    return false;
+  memcpy(out, bytes + (addr - base), 8);
+  return true;
+}
+
 bool unwind_stack_word(const struct unwinder *u, uint64_t addr, uint64_t *out)
 {
   const struct tecs_sample *s = u->s->sample;
 
-  if (s->stack_len < 8 || addr < s->stack_base ||
-      addr - s->stack_base > s->stack_len - 8)
-    return false;
-  memcpy(out, u->s->stack + (addr - s->stack_base), 8);
-  return true;
+  return word_in(u->s->stack, s->stack_base, s->stack_len, addr, out) ||
+         word_in(u->s->outer, s->outer_base, s->outer_len, addr, out);
 }
 
 static bool read_code(struct unwinder *u, uint64_t addr, void *buf, size_t n)

@@ -102,7 +102,9 @@ static void list_samples(void)
   FIELD(tecs_sample, zone_count);
   FIELD(tecs_sample, native_count);
   FIELD(tecs_sample, stack_len);
+  FIELD(tecs_sample, outer_len);
   FIELD(tecs_sample, stack_base);
+  FIELD(tecs_sample, outer_base);
   FIELD(tecs_sample, reg);
   SIZE(tecs_sample_vm);
   FIELD(tecs_sample_vm, g);
@@ -480,6 +482,12 @@ START_TEST(test_sample_counts_are_checked)
   r.s.rec.len -= 8;
   ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
   r.s.rec.len += 8;
+  r.s.outer_len = 8;
+  ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
+  r.s.rec.len += 8;
+  ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_OK);
+  ck_assert_ptr_eq(v.outer, v.stack + 16);
+  r.s.outer_len = 0;
   r.s.lua_count = 65535;
   ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
   r.s.lua_count = 2;

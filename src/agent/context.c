@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The interrupted context.  When the tick lands in one of the program's own
+ * signal handlers, the VM's registers are those that the kernel saved for that
+ * handler: in the signal frame on the stack, below which the handler runs.
+ */
+#include <string.h>
+
+#include "agent/agent_internal.h"
+
+enum {
+  THREAD_STACK_MAX = 1 << 28,
+  UNKNOWN_STACK = 131072, /* bytes looked at when the end is not known */
+  SEARCHED_WORDS = 4096,  /* of stack, for a signal frame */
+  NESTED_MAX = 4,         /* handlers within handlers */
+  USER_CS = 0x33,
+};
+
+/* gregs index of each register in DWARF order. */
+static const uint8_t greg_of[TECS_REGS] = {
+    REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
+    REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
+    REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
+
+/* End of the stack that sp is on: the main thread's is known; any other
+ * thread's ends at its control block, which the thread pointer names. */
+static uint64_t stack_end(uint64_t sp)
+{
+  uint64_t tp = (uint64_t)__builtin_thread_pointer();
+  if (sp < agent.main_stack_end && agent.main_stack_end - sp < THREAD_STACK_MAX)
+    return agent.main_stack_end;
+  return sp < tp && tp - sp < THREAD_STACK_MAX ? tp : sp + UNKNOWN_STACK;
+}
+
+static bool any_blocked(const sigset_t *set)
+{
+  uint64_t bits; /* the kernel's set is one word */
+  memcpy(&bits, set, sizeof bits);
+  return bits != 0;
+}
+
+static uint64_t saved_greg(struct vm_mem *m, uint64_t uc, unsigned greg)
+{
+  return vm_load8(m, uc + offsetof(ucontext_t, uc_mcontext.gregs) + 8 * greg);
+}
+
+/* Address of the next ucontext that the kernel left between sp and hi: behind
+ * the return address of a handler (arch/x86, struct rt_sigframe). */
+static uint64_t signal_frame(struct vm_mem *m, uint64_t sp, uint64_t hi,
+                             uint64_t restorer)
+{
+  uint64_t p = sp & ~UINT64_C(7);
+  uint32_t faults = m->faults;
+  for (unsigned i = 0; i < SEARCHED_WORDS && p + 8 < hi; i++, p += 8) {
+    if (vm_load8(m, p) != restorer)
+      continue;
+    if ((saved_greg(m, p + 8, REG_CSGSFS) & 0xffff) == USER_CS)
+      return p + 8;
+    if (m->faults != faults)
+      return 0;
+  }
+  return 0;
+}
+
+/* Out of every handler that is running. */
+static void leave_handlers(struct vm_mem *m, struct moment *mo,
+                           uint64_t restorer)
+{
+  for (unsigned n = 0; n < NESTED_MAX; n++) {
+    uint64_t uc = signal_frame(m, mo->vm_sp, mo->vm_stack_hi, restorer);
+    if (!uc)
+      return;
+    for (unsigned i = 0; i < TECS_REGS; i++)
+      mo->vm_reg[i] = saved_greg(m, uc, greg_of[i]);
+    uint64_t sp = mo->vm_reg[TECS_REG_RSP];
+    if (sp < mo->vm_sp || sp >= mo->vm_stack_hi) {
+      mo->other_stack = true;
+      mo->vm_stack_hi = stack_end(sp);
+    }
+    mo->vm_sp = sp;
+  }
+}
+
+void context_capture(struct vm_mem *m, struct moment *mo, const ucontext_t *uc,
+                     uint64_t restorer)
+{
+  for (unsigned i = 0; i < TECS_REGS; i++)
+    mo->reg[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of[i]];
+  mo->sp = mo->reg[TECS_REG_RSP];
+  mo->ip = mo->reg[TECS_REG_RIP];
+  uint64_t alt = (uint64_t)uc->uc_stack.ss_sp;
+  bool on_alt = uc->uc_stack.ss_size && mo->sp >= alt &&
+                mo->sp - alt < uc->uc_stack.ss_size;
+  mo->stack_hi = on_alt ? alt + uc->uc_stack.ss_size : stack_end(mo->sp);
+  memcpy(mo->vm_reg, mo->reg, sizeof mo->vm_reg);
+  mo->vm_sp = mo->sp;
+  mo->vm_stack_hi = mo->stack_hi;
+  mo->other_stack = false;
+  /* a running handler blocks its own signal at least */
+  if (on_alt || any_blocked(&uc->uc_sigmask))
+    leave_handlers(m, mo, restorer);
+}
