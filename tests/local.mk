@@ -51,7 +51,6 @@ EXTRA_DIST += \
 	scripts/gen-ffnames.lua \
 	scripts/quickstart \
 	scripts/test \
-	tests/-1 \
 	tests/README.md \
 	tests/agent/guest.c \
 	tests/cases/01.py \

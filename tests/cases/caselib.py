@@ -5,6 +5,8 @@ A case is one file NN.py beside this one:
   MODES   values of CASE_JIT that it is run with ("" leaves it unset)
   ATTACH  options of tecs-attach besides rate, duration and output
   ENV     environment of the target
+  SECS, LIFE      length of the profile and of the target's life
+  WAITS, ENDS     wait for the target's truth; it ends by itself meanwhile
   check(c, p, t)  judges a profile p with the target's truth t
   IDEAL, TRUTH    a profile written by hand that is right, for --prove
   more(c, r)      behaviour that is not in a profile (optional)

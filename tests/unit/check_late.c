@@ -385,7 +385,7 @@ START_TEST(test_memory_that_changes)
   ck_assert_ptr_nonnull(c);
   run("@case.lua", host_script);
   srand(1);
-  for (unsigned round = 0; round < 60; round++) {
+  for (unsigned round = 0; round < 40; round++) {
     struct late l;
     enum late_state st;
     unsigned calls = 0;
@@ -396,8 +396,8 @@ START_TEST(test_memory_that_changes)
     m.faults = 0;
     want_all(&l, "@case.lua");
     do
-      st = late_run(&l, &m, UINT64_C(20000000), found, NULL);
-    while (st == LATE_MORE && ++calls < 20);
+      st = late_run(&l, &m, UINT64_C(5000000), found, NULL);
+    while (st == LATE_MORE && ++calls < 5);
     late_free(&l);
   }
   late_cache_free(c);
