@@ -151,7 +151,6 @@ pkglib_LTLIBRARIES += src/libtecs-agent.la
 src_libtecs_agent_la_SOURCES = \
 	src/agent/agent_internal.h \
 	src/agent/context.c \
-	src/agent/context.c \
 	src/agent/guard.c \
 	src/agent/handler.c \
 	src/agent/init.c \
