@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,31 +113,40 @@ static int sent_segfault(void)
 
 /* ---- forks ---- */
 
-static int own_segments(void)
+static int own_segments(bool *inherited)
 {
   char path[64], link[128];
   int n = 0;
+  *inherited = false;
   for (int fd = 0; fd < 256; fd++) {
     snprintf(path, sizeof path, "/proc/self/fd/%d", fd);
     ssize_t len = readlink(path, link, sizeof link - 1);
-    if (len > 0 && (link[len] = 0, strstr(link, "memfd:tecs-agent")))
-      n++;
+    if (len <= 0 || (link[len] = 0, !strstr(link, "memfd:tecs-agent")))
+      continue;
+    n++;
+    *inherited |= !(fcntl(fd, F_GETFD) & FD_CLOEXEC);
   }
   return n;
 }
 
+static bool one_segment(void)
+{
+  bool inherited;
+  return own_segments(&inherited) == 1;
+}
+
 static int forks(void)
 {
-  if (own_segments() != 1)
+  if (!one_segment())
     return fail("not one segment");
   pid_t child = fork();
   if (!child) {
     pid_t grandchild = fork();
     if (!grandchild)
-      _exit(own_segments() == 1 ? 0 : 3);
+      _exit(one_segment() ? 0 : 3);
     int st = 0;
     waitpid(grandchild, &st, 0);
-    _exit(own_segments() == 1 && st == 0 ? 0 : 4);
+    _exit(one_segment() && st == 0 ? 0 : 4);
   }
   int status = 0;
   waitpid(child, &status, 0);
@@ -145,7 +155,7 @@ static int forks(void)
   if (!(child = vfork()))
     _exit(0);
   waitpid(child, &status, 0);
-  return own_segments() == 1 ? 0 : fail("after vfork");
+  return one_segment() ? 0 : fail("after vfork");
 }
 
 /* A daemon closes everything, and the number may be given away. */
@@ -164,7 +174,8 @@ static int closes(void)
 
 static int quiet_fds(void)
 {
-  return fcntl(3, F_GETFD) < 0 || (fcntl(3, F_GETFD) & FD_CLOEXEC)
+  bool inherited;
+  return own_segments(&inherited) == 1 && !inherited
              ? 0
              : fail("a descriptor would be inherited over exec");
 }

@@ -24,6 +24,11 @@ def check(c, p, t):
     c.zero("impossible pairs", p.count(impossible))
     c.zero("another root than main", p.count(
         lambda s: lua_frames(s) and not short(lua_frames(s)[0]) == "main"))
+    if t["mode"] == "on":
+        # All of it is one trace of five instructions without a snapshot in the
+        # inlined functions: what is inlined there can't be told in this version.
+        c.least("main", p.share(MAIN), 0.99)
+        return
     for a, b in sorted(PAIRS):
         rx = MAIN if a == "main" else RX[a]
         c.least(f"{a}>{b}", p.pair(rx, RX[b]), 0.01)
@@ -44,8 +49,9 @@ def more(c, tools, folder):
             def called(at):
                 return p.pairs(rf"^{parent} \(.*t\.lua:{at}\)$",
                                rf"^{child} \(.*t\.lua:\d+\)$")
-            c.least(f"jit={mode} {parent}:{line}>{child}",
-                    called(line) / max(1, called(r"\d+")), least)
+            if mode == "off" or called(r"\d+"):
+                c.least(f"jit={mode} {parent}:{line}>{child}",
+                        called(line) / max(1, called(r"\d+")), least)
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);foo (/x/t.lua:9);"
@@ -53,5 +59,5 @@ BAR = R + "bar (/x/t.lua:8);"
 IDEAL = (R + "_[I] 10\n" + BAR + "_[I] 20\n" + BAR + "bob (/x/t.lua:7)_[I] 20\n"
          + BAR + "baz (/x/t.lua:6)_[I] 20\n"
          + BAR + "baz (/x/t.lua:6);succ (/x/t.lua:5)_[I] 30\n")
-TRUTH = {}
+TRUTH = {"mode": "off"}
 LEAVES = True

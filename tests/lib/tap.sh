@@ -150,5 +150,5 @@ sound() {
   [ "$(number 'samples? of')" = "$(fold "$1" sum)" ]
   ok "the samples of the closing line are the sum of the counts" || explain
   [ "$(fold "$1" share '^\[unknown\]$')" = 0.0000 ]
-  ok "no frame is [unknown]"
+  ok "no frame is [unknown]" || note "$(grep -F '[unknown]' "$1" | head -n 5)"
 }

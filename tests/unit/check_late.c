@@ -366,14 +366,18 @@ static uint64_t load_damaged(struct vm_mem *m, uint64_t addr, unsigned width)
     return v;
   switch (rand() % 4) {
   case 0:
-    return v ^ UINT64_C(1) << (unsigned)rand() % (8 * width);
+    v ^= UINT64_C(1) << (unsigned)rand() % (8 * width);
+    break;
   case 1:
-    return v + 8;
+    v += 8;
+    break;
   case 2:
-    return 0;
+    v = 0;
+    break;
   default:
-    return width == 8 ? UINT64_MAX >> (unsigned)rand() % 40 : (uint64_t)rand();
+    v = UINT64_MAX >> (unsigned)rand() % 64;
   }
+  return width == 8 ? v : v & ((UINT64_C(1) << 8 * width) - 1);
 }
 
 START_TEST(test_memory_that_changes)
@@ -385,7 +389,7 @@ START_TEST(test_memory_that_changes)
   ck_assert_ptr_nonnull(c);
   run("@case.lua", host_script);
   srand(1);
-  for (unsigned round = 0; round < 40; round++) {
+  for (unsigned round = 0; round < 1000; round++) {
     struct late l;
     enum late_state st;
     unsigned calls = 0;

@@ -238,6 +238,9 @@ START_TEST(test_threads)
   ck_assert(has_tid(&tids, (pid_t)tid));
   ck_assert(target_thread_blocks(t, (pid_t)tid, SIGURG));
   ck_assert(!target_thread_blocks(t, (pid_t)tid, SIGUSR1));
+  /* pthread_create blocks everything for a moment */
+  for (int i = 0; i < 1000 && target_thread_blocks(t, c.pid, SIGURG); i++)
+    usleep(1000);
   ck_assert(!target_thread_blocks(t, c.pid, SIGURG));
   ck_assert_int_eq(target_thread_ns_tid(t, (pid_t)tid), (pid_t)tid);
   ck_assert_int_eq(target_thread_state(t, getpid()), 0);

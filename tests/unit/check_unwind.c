@@ -228,9 +228,13 @@ START_TEST(test_same_result_from_the_cache)
 }
 END_TEST
 
+static int recursive(int n);
+static int (*volatile recursive_again)(int) = recursive;
+
 __attribute__((noinline)) static int recursive(int n)
 {
-  return n == 0 ? level_a(1) : recursive(n - 1) + 1;
+  /* through a pointer: a compiler makes a loop of plain recursion */
+  return n == 0 ? level_a(1) : recursive_again(n - 1) + 1;
 }
 
 START_TEST(test_recursion_is_kept)
