@@ -48,6 +48,7 @@ enum fixed_frame {
   FIXED_THREAD,
   FIXED_UNKNOWN,
   FIXED_VDSO,
+  FIXED_CODE, /* made by other compilers at run time: drivers, JITs */
   FIXED_COUNT,
 };
 

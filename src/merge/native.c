@@ -89,7 +89,8 @@ const struct native_code *merge_native(struct merging *g, uint64_t ip,
   if (mod)
     describe(g, c);
   else
-    c->text = m->fixed[FIXED_UNKNOWN];
+    c->text = m->fixed[modules_is_anon_exec(g->modules, ip) ? FIXED_CODE
+                                                            : FIXED_UNKNOWN];
   return c;
 }
 

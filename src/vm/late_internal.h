@@ -90,6 +90,7 @@ struct late {
   struct idmap seen;
   struct late_object *queue;
   size_t head, tail, queue_cap;
+  struct idmap parents;     /* prototype to its parent's place in the queue */
   struct idmap upvalue_ids; /* proto and index to upvalue */
   struct late_upvalue *upvalue;
   size_t upvalue_count, upvalue_cap;
@@ -132,6 +133,8 @@ bool late_same(struct late *l, const struct late_want *w);
 struct late_want *late_find(struct late *l, uint64_t proto);
 void late_named(struct late *l, struct late_want *w, const char *name,
                 size_t len);
+/* The parent of a prototype, when the walk met it; else 0. */
+uint64_t late_parent(struct late *l, uint64_t proto);
 /* Length of a string's bytes, copied to out; 0: no string, or longer. */
 size_t late_string(struct late *l, uint64_t str, char *out, size_t cap);
 /* What a complete (or bounded) walk saw decides. */

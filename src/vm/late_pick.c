@@ -6,8 +6,8 @@
  * the walk met things.
  *
  * An upvalue only counts when all closures of the function that has it hold
- * the very same value (a parameter that wrappers capture is no name), in the
- * chunk where the function was written.
+ * the very same value, in the chunk where the function was written, and when
+ * it is not known to be a parameter: what wrappers call `fn` is no name.
  */
 #include <string.h>
 
@@ -19,7 +19,9 @@ enum {
   NODES_MAX = 1 << 16,  /* of a table that is looked through */
   NESTED_MAX = 1 << 12, /* of a table whose tables are, too */
   WORK_MAX = 1 << 20,   /* nodes looked at in one pick */
+  SCOPES_MAX = 16,
   KEY_MAX = VM_NAME_MAX,
+  PROTO_UV_LOCAL = 0x8000, /* lj_obj.h */
 };
 
 struct path {
@@ -197,6 +199,28 @@ static bool first_time(struct late *l, const struct search *s,
          idmap_put(&l->looked_through, key, 1);
 }
 
+/* The variable that an upvalue stands for is a parameter of the function that
+ * has it (lj_obj.h, PROTO_UV_LOCAL: a local of the parent, else the parent's
+ * upvalue).  false when that function is gone: main chunks, mostly, which have
+ * none. */
+static bool is_parameter(struct late *l, const struct late_upvalue *u)
+{
+  const struct vm_layout *lay = l->lay;
+  uint64_t pt = u->proto;
+  uint32_t idx = u->idx;
+  for (unsigned i = 0; i < SCOPES_MAX; i++) {
+    uint64_t uv = vm_load8(l->m, pt + lay->pt_uv);
+    uint32_t of = vm_load2(l->m, uv + 2 * (uint64_t)idx);
+    pt = late_parent(l, pt);
+    if (!pt)
+      return false;
+    if (of & PROTO_UV_LOCAL)
+      return (of & 0xff) < vm_load1(l->m, pt + lay->pt_numparams);
+    idx = of & 0xff;
+  }
+  return false;
+}
+
 static void upvalue(struct late *l, struct search *s,
                     const struct late_upvalue *u)
 {
@@ -208,7 +232,7 @@ static void upvalue(struct late *l, struct search *s,
   uint64_t pt = fn ? late_proto(l, fn) : 0;
   struct late_want *w = pt ? late_find(l, pt) : NULL;
   p.tab = fn ? 0 : late_value(l, u->value, VM_GCT_TAB);
-  if (!p.tab && !w)
+  if ((!p.tab && !w) || is_parameter(l, u))
     return;
   if (w && vm_load8(l->m, pt + l->lay->pt_chunkname) != s->chunk)
     return;

@@ -80,6 +80,7 @@ static void forget_walk(struct late *l)
   free(l->queue);
   free(l->upvalue);
   idmap_free(&l->seen);
+  idmap_free(&l->parents);
   idmap_free(&l->upvalue_ids);
   idmap_free(&l->looked_through);
   l->queue = NULL;
@@ -178,6 +179,14 @@ void late_named(struct late *l, struct late_want *w, const char *name,
   w->named = true;
   l->left--;
   l->fn(l->ctx, w, name, len);
+}
+
+uint64_t late_parent(struct late *l, uint64_t proto)
+{
+  uint32_t i;
+  if (!idmap_get(&l->parents, proto, &i))
+    return 0;
+  return late_is(l, l->queue[i].addr, VM_GCT_PROTO) ? l->queue[i].addr : 0;
 }
 
 /* ---- the walk ---- */
@@ -322,6 +331,7 @@ static void visit_proto(struct late *l, uint64_t pt)
     if (!late_is(l, obj, VM_GCT_PROTO))
       continue;
     wanted |= late_find(l, obj) != NULL;
+    idmap_put(&l->parents, obj, (uint32_t)l->head - 1);
     visit(l, obj, VM_GCT_PROTO);
   }
   if (wanted)

@@ -205,6 +205,20 @@ END_TEST
 /* Captured parameters are no names. */
 START_TEST(test_wrappers)
 {
+  expect("function wrap(fn) return function() return fn() end end\n"
+         "keep = wrap(function() end)\n"
+         "want(select(2, debug.getupvalue(keep, 1)), '?')");
+  /* two functions further in, and a table */
+  expect("function wrap(a, t) return function() return function() "
+         "return a, t end end end\n"
+         "keep = wrap(function() end, { f = function() end })()\n"
+         "want(select(2, debug.getupvalue(keep, 1)), '?')\n"
+         "want(select(2, debug.getupvalue(keep, 2)).f, '?')");
+  /* a local beside the parameters is one */
+  expect("function wrap(a) local t = { f = function() end } "
+         "return function() return a, t end end\n"
+         "keep = wrap(1)\n"
+         "want(select(2, debug.getupvalue(keep, 2)).f, 't.f')");
   expect("local function wrap(fn) return function() return fn() end end\n"
          "local a, b = wrap(function() return 1 end), nil\n"
          "b = wrap(function() return 2 end)\n"

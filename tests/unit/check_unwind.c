@@ -234,7 +234,7 @@ static int (*volatile recursive_again)(int) = recursive;
 __attribute__((noinline)) static int recursive(int n)
 {
   /* through a pointer: a compiler makes a loop of plain recursion */
-  return n == 0 ? level_a(1) : recursive_again(n - 1) + 1;
+  return (n == 0 ? level_a(1) : recursive_again(n - 1)) + 1;
 }
 
 START_TEST(test_recursion_is_kept)
