@@ -142,27 +142,41 @@ static void walk(struct late_names *n, struct vm_mem *m, struct vm_store *s,
   }
 }
 
-void vm_store_name_late(struct vm_store *s)
+static void ask_all(struct late_names *n, struct vm_mem *m, struct vm_store *s)
 {
-  struct late_names *n = s->target ? of_store(s) : NULL;
   struct vm_image *im;
   size_t cursor = 0;
   uint32_t there;
+  while ((im = vm_image_next_unnamed(s, &cursor)))
+    if (!idmap_get(&n->asked, (uintptr_t)im, &there))
+      ask(n, m, s, im);
+}
+
+/* true: some walk is not at its end. */
+static bool walk_all(struct late_names *n, struct vm_mem *m, struct vm_store *s,
+                     uint64_t deadline)
+{
+  bool more = false;
+  for (size_t i = 0; i < n->vm_count; i++) {
+    struct late_vm *v = n->vm[(i + n->call) % n->vm_count];
+    uint64_t now = late_clock();
+    if (now < deadline && !v->gone && v->late.left > 0 &&
+        (v->late.walking || n->call >= v->next_call))
+      walk(n, m, s, v, deadline - now);
+    more |= v->late.walking;
+  }
+  return more;
+}
+
+void vm_store_name_late(struct vm_store *s)
+{
+  struct late_names *n = s->target ? of_store(s) : NULL;
   if (!n)
     return;
   n->call++;
   struct vm_mem *m = late_cache_begin(n->cache);
   uint64_t deadline = late_clock() + CALL_NS;
-  while ((im = vm_image_next_unnamed(s, &cursor)))
-    if (!idmap_get(&n->asked, (uintptr_t)im, &there))
-      ask(n, m, s, im);
-  for (size_t i = 0; i < n->vm_count; i++) {
-    struct late_vm *v = n->vm[(i + n->call) % n->vm_count];
-    uint64_t now = late_clock();
-    if (now >= deadline)
-      return;
-    if (!v->gone && v->late.left > 0 &&
-        (v->late.walking || n->call >= v->next_call))
-      walk(n, m, s, v, deadline - now);
-  }
+  ask_all(n, m, s);
+  if (!walk_all(n, m, s, deadline))
+    late_cache_empty(n->cache);
 }

@@ -29,6 +29,8 @@ struct late_cache *late_cache_new(struct target *t); /* NULL: no memory */
 void late_cache_free(struct late_cache *c);
 /* Forgets what was read; returns the reader. */
 struct vm_mem *late_cache_begin(struct late_cache *c);
+/* Gives the memory back. */
+void late_cache_empty(struct late_cache *c);
 
 /* ---- places (late_pick.c) ---- */
 

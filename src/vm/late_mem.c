@@ -93,12 +93,19 @@ struct late_cache *late_cache_new(struct target *t)
   return c;
 }
 
+void late_cache_empty(struct late_cache *c)
+{
+  for (unsigned i = 0; i < SETS; i++) {
+    free(c->set[i].bytes);
+    c->set[i] = (struct piece){0};
+  }
+}
+
 void late_cache_free(struct late_cache *c)
 {
   if (!c)
     return;
-  for (unsigned i = 0; i < SETS; i++)
-    free(c->set[i].bytes);
+  late_cache_empty(c);
   free(c);
 }
 

@@ -45,7 +45,7 @@ static uint64_t load(struct vm_mem *m, uint64_t addr, unsigned width)
 /* ---- a Lua state whose "bc" event we listen to ---- */
 
 static char found[1 << 20];
-static unsigned found_count, found_named, found_wrong;
+static unsigned found_count, found_named;
 static uint64_t last_proto; /* of the chunk: its event comes last */
 static const struct vm_layout *lay;
 
@@ -99,7 +99,7 @@ static void teardown(void)
 static const char *names(const char *source)
 {
   found[0] = '\0';
-  found_count = found_named = found_wrong = 0;
+  found_count = found_named = 0;
   if (luaL_loadbuffer(L, source, strlen(source), "=case") != 0)
     ck_abort_msg("%s: %s", source, lua_tostring(L, -1));
   return found;

@@ -500,7 +500,7 @@ START_TEST(test_new_trace)
   expect("_start;host_main;host_run;main chunk (a.lua);burn (a.lua:2)_[N]");
   vms[0].vm_class = TECS_CLASS_C; /* then it is someone else's */
   expect("_start;host_main;host_run;main chunk (a.lua);burn (a.lua:2);"
-         "[partial];[unknown]_[N]");
+         "[partial];[anonymous code]_[N]");
   munmap(code, 4096);
 }
 END_TEST
