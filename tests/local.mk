@@ -123,9 +123,20 @@ tests_unit_check_attach_LDADD = \
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_bcname
-tests_unit_check_bcname_SOURCES = tests/unit/check_bcname.c
+tests_unit_check_bcname_SOURCES = tests/unit/check_bcname.c tests/unit/bc_event.h
 tests_unit_check_bcname_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_bcname_LDADD = \
+	src/libroom-vmcore.la \
+	src/libroom-base.la \
+	$(LUAJIT_LIBS) \
+	$(CHECK_LIBS)
+endif
+
+if HAVE_LUAJIT
+unit_tests += tests/unit/check_bcname_bounds
+tests_unit_check_bcname_bounds_SOURCES = tests/unit/check_bcname_bounds.c tests/unit/bc_event.h
+tests_unit_check_bcname_bounds_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
+tests_unit_check_bcname_bounds_LDADD = \
 	src/libroom-vmcore.la \
 	src/libroom-base.la \
 	$(LUAJIT_LIBS) \

@@ -243,4 +243,6 @@ def general(c, p, r, rooted=0.98):
                int(a["samples"]) - p.total)
         c.most("lost", a["lost"] / max(a["sent"], 1), 0.02)
     c.least("rooted", p.root(r"^(_start|\[thread start\])$"), rooted)
-    c.zero("[unknown]", p.count(lambda s: "[unknown]" in s))
+    c.zero("[unknown] in compiled code", p.count(
+        lambda s: "[unknown]" in s and s[-1] == "_[N]"))
+    c.most("[unknown]", p.part(lambda s: "[unknown]" in s) if p.total else 0, 0.005)
