@@ -26,6 +26,7 @@ dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
+dist_check_SCRIPTS += tests/e2e/wrk.test
 dist_check_SCRIPTS += tests/layers.test
 dist_check_SCRIPTS += tests/man.test
 TESTS += $(dist_check_SCRIPTS)
@@ -89,7 +90,8 @@ EXTRA_DIST += \
 	tests/targets/lovegame/main.lua \
 	tests/targets/nvim.lua \
 	tests/targets/phases.lua \
-	tests/targets/segment.py
+	tests/targets/segment.py \
+	tests/targets/wrk.lua
 
 if HAVE_CHECK
 unit_tests =
