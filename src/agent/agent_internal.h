@@ -109,6 +109,8 @@ struct slot_state {
   uint32_t next_id;
   uint32_t entries; /* of intern in use */
   uint32_t scan_wait, scan_backoff;
+  uint64_t suspect_g, suspect_since; /* looks like a VM, fails the checks */
+  uint32_t suspect_count;
   struct tecs_slot *slot;
   uint8_t *ring;
   const struct vm_layout *lay; /* of the VM being walked */

@@ -54,6 +54,7 @@ static struct slot_state *slot_of(const siginfo_t *info)
     s->generation = now;
     s->seq = 0;
     s->scan_wait = s->scan_backoff = 0;
+    s->suspect_g = 0;
     intern_reset(s);
     atomic_set(&slot->calls, (uint64_t)0);
     atomic_set(&slot->lost, (uint64_t)0);

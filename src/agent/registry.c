@@ -83,9 +83,10 @@ struct vm_entry *registry_add(struct vm_mem *m, uint32_t layout, uint64_t g,
                               enum tecs_vm_found found)
 {
   struct vm_entry *e = registry_find(g);
-  if (e)
+  if (e && atomic_acquire(&e->state) != TECS_VM_UNKNOWN)
     return e;
-  e = claim();
+  if (!e)
+    e = claim();
   if (!e)
     return NULL;
   const struct vm_layout *lay = vm_layout_get(layout);

@@ -10,15 +10,32 @@
 #include "base/clock.h"
 #include "vmcore/discover.h"
 
+#define SUSPECT_NS UINT64_C(300000000)
+
 enum {
   STACK_MAX = 131072,    /* bytes of native stack, whatever is asked */
   SCAN_BYTES = 16384,    /* native stack searched for a lua_State */
   SCAN_BACKOFF_MAX = 64, /* ticks between two fruitless searches */
   CFRAME_SPARE = 64,     /* entries that vmcore keeps for C frames */
   DWARF_R14 = 14,
+  SUSPECT_MIN = 4, /* fruitless searches that met the same VM */
 };
 
 /* ---- VMs that are not known yet ---- */
+
+/* A VM that is being made or changed fails the checks for a moment: only one
+ * that never passes them has an unknown layout. */
+static void suspect(struct slot_state *s, uint64_t g)
+{
+  if (s->suspect_g != g || s->mem.faults) {
+    s->suspect_g = g;
+    s->suspect_count = 0;
+    s->suspect_since = clock_mono_ns();
+  }
+  if (++s->suspect_count >= SUSPECT_MIN &&
+      clock_mono_ns() - s->suspect_since > SUSPECT_NS)
+    registry_add_unknown(g, TECS_FOUND_SCAN);
+}
 
 static bool add_thread(struct slot_state *s, uint64_t L)
 {
@@ -28,7 +45,7 @@ static bool add_thread(struct slot_state *s, uint64_t L)
     return registry_add(&s->mem, id, g, TECS_FOUND_SCAN) != NULL;
   g = vm_resembles(&s->mem, L);
   if (g)
-    registry_add_unknown(g, TECS_FOUND_SCAN);
+    suspect(s, g);
   return false;
 }
 

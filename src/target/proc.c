@@ -42,6 +42,16 @@ ssize_t proc_read(int dir, const char *path, char *buf, size_t cap)
   return n;
 }
 
+void proc_comm(const char *text, char out[16])
+{
+  size_t n = strlen(text);
+  if (n && text[n - 1] == '\n')
+    n--;
+  n = n < 15 ? n : 15;
+  memcpy(out, text, n);
+  out[n] = '\0';
+}
+
 /* Reads on, doubling *buf, until the file ends. */
 static ssize_t slurp(int fd, char **buf)
 {

@@ -232,7 +232,8 @@ bool target_alive(struct target *t)
 
 void target_comm(struct target *t, char out[16])
 {
-  if (proc_read(t->proc, "comm", out, 16) < 0)
-    strcpy(out, "?");
-  out[strcspn(out, "\n")] = '\0';
+  char text[32];
+  if (proc_read(t->proc, "comm", text, sizeof text) < 0)
+    strcpy(text, "?");
+  proc_comm(text, out);
 }

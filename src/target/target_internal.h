@@ -44,6 +44,9 @@ struct proc_stat {
 
 /* Reads at most cap - 1 bytes and ends them with a NUL; -1 with errno. */
 ssize_t proc_read(int dir, const char *path, char *buf, size_t cap);
+/* The name in the text of a comm file: all but its last newline, since a name
+ * may hold one. */
+void proc_comm(const char *text, char out[16]);
 /* The whole file, malloc'ed and NUL-terminated; NULL with errno. */
 char *proc_slurp(int dir, const char *path, size_t *len);
 bool proc_stat_parse(const char *text, struct proc_stat *out);

@@ -44,9 +44,10 @@ static ssize_t thread_read(struct target *t, pid_t tid, const char *name,
 
 void target_thread_comm(struct target *t, pid_t tid, char out[16])
 {
-  if (thread_read(t, tid, "comm", out, 16) < 0)
-    strcpy(out, "?");
-  out[strcspn(out, "\n")] = '\0';
+  char text[32];
+  if (thread_read(t, tid, "comm", text, sizeof text) < 0)
+    strcpy(text, "?");
+  proc_comm(text, out);
 }
 
 char target_thread_state(struct target *t, pid_t tid)
