@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -225,6 +226,22 @@ static bool has_tid(const struct target_tids *tids, pid_t tid)
       return true;
   return false;
 }
+
+/* A name may hold a line break; only the file's own last one goes. */
+START_TEST(test_comm_with_line_break)
+{
+  char before[16], comm[16];
+  prctl(PR_GET_NAME, before);
+  prctl(PR_SET_NAME, "ab\ncd");
+  struct target *t = open_ok(getpid());
+  target_comm(t, comm);
+  ck_assert_str_eq(comm, "ab\ncd");
+  target_thread_comm(t, getpid(), comm);
+  ck_assert_str_eq(comm, "ab\ncd");
+  target_close(t);
+  prctl(PR_SET_NAME, before);
+}
+END_TEST
 
 START_TEST(test_threads)
 {
@@ -675,6 +692,7 @@ static Suite *target_suite(void)
   tcase_add_test(tc, test_open_zombie);
   tcase_add_test(tc, test_open_thread_id);
   tcase_add_test(tc, test_open_other_user);
+  tcase_add_test(tc, test_comm_with_line_break);
   tcase_add_test(tc, test_threads);
   tcase_add_test(tc, test_thread_mark);
   tcase_add_test(tc, test_leader_gone);
