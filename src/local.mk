@@ -127,6 +127,7 @@ src_libroom_merge_la_SOURCES = \
 noinst_LTLIBRARIES += src/libroom-session.la
 src_libroom_session_la_SOURCES = \
 	src/session/claim.c \
+	src/session/costs.c \
 	src/session/drain.c \
 	src/session/session.c \
 	src/session/session.h \

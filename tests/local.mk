@@ -31,29 +31,17 @@ dist_check_SCRIPTS += tests/layers.test
 dist_check_SCRIPTS += tests/man.test
 TESTS += $(dist_check_SCRIPTS)
 EXTRA_DIST += \
-	.ci/run \
-	demo/clock.lua \
-	demo/compare.awk \
-	demo/conf.lua \
-	demo/main.lua \
-	demo/meter.lua \
-	demo/schedule.lua \
-	demo/systems/collide.lua \
-	demo/systems/label.lua \
-	demo/systems/sort.lua \
-	demo/systems/sparks.lua \
-	demo/systems/steer.lua \
-	demo/systems/think.lua \
-	demo/world.lua \
-	scripts/check-format \
-	scripts/check-layers \
-	scripts/check-size \
-	scripts/common.sh \
-	scripts/gen-ffnames.lua \
-	scripts/quickstart \
-	scripts/test \
 	tests/README.md \
 	tests/agent/guest.c \
+	tests/bench/beat.lua \
+	tests/bench/ccalls.lua \
+	tests/bench/compiled.lua \
+	tests/bench/coroutines.lua \
+	tests/bench/demo.lua \
+	tests/bench/ffi.lua \
+	tests/bench/interpreted.lua \
+	tests/bench/measure.py \
+	tests/bench/run \
 	tests/cases/01.py \
 	tests/cases/02.py \
 	tests/cases/03.py \
@@ -92,6 +80,9 @@ EXTRA_DIST += \
 	tests/targets/phases.lua \
 	tests/targets/segment.py \
 	tests/targets/wrk.lua
+
+# A script beside a source of the same name: not made from it.
+tests/names/measure: ;
 
 if HAVE_CHECK
 unit_tests =

@@ -131,6 +131,11 @@ struct closing {
 };
 /* The one line of honest accounting, without a newline. */
 void closing_line(struct strbuf *b, const struct closing *c);
+/* For --verbose: what it took, in the game and here. */
+void closing_details(struct strbuf *b, const struct session_account *acc,
+                     size_t stacks, uint64_t peak_kb);
+/* This program's largest resident size so far, in KB; 0: unknown. */
+uint64_t closing_own_peak(void);
 /* Why there are no samples; nothing is added when there are some. */
 void closing_why_empty(struct strbuf *b, const struct closing *c);
 void closing_progress(struct strbuf *b, const struct session_account *acc);

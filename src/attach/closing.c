@@ -120,6 +120,43 @@ void closing_line(struct strbuf *b, const struct closing *c)
       a->elapsed_ns ? 100.0 * (double)a->cpu_ns / (double)a->elapsed_ns : 0.0);
 }
 
+/* ", handler 1.9 us (median), 13.3 us (99 %)" */
+static void handler_part(struct strbuf *b, const struct session_account *a)
+{
+  strbuf_printf(b, ", handler %.1f us (median), %.1f us (99 %%)",
+                (double)session_cost_ns(a, 0.5) / 1e3,
+                (double)session_cost_ns(a, 0.99) / 1e3);
+}
+
+void closing_details(struct strbuf *b, const struct session_account *a,
+                     size_t stacks, uint64_t peak_kb)
+{
+  uint64_t samples = a->samples + a->filtered;
+  strbuf_printf(b, "%" PRIu64 " ticks, %" PRIu64 " bytes of records", a->ticks,
+                a->bytes);
+  if (samples) {
+    strbuf_printf(b, " (%" PRIu64 " a sample)", a->bytes / samples);
+    handler_part(b, a);
+  }
+  strbuf_printf(b, ", %zu stacks, %u execs", stacks, a->execs);
+  if (peak_kb)
+    strbuf_printf(b, ", own memory %.1f MB at most", (double)peak_kb / 1024);
+}
+
+/* getrusage would count the shell before exec, too. */
+uint64_t closing_own_peak(void)
+{
+  uint64_t kb = 0;
+  char line[256];
+  FILE *f = fopen("/proc/self/status", "re");
+  while (f && fgets(line, sizeof line, f))
+    if (sscanf(line, "VmHWM: %" SCNu64 " kB", &kb) == 1)
+      break;
+  if (f)
+    fclose(f);
+  return kb;
+}
+
 void closing_why_empty(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;

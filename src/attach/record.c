@@ -172,10 +172,12 @@ static void close_account(const struct record *r)
   strbuf_clear(&b);
   closing_line(&b, &c);
   say("%s", strbuf_text(&b));
-  if (r->o->verbose)
-    say("%" PRIu64 " ticks, %" PRIu64 " bytes of records, %zu stacks, %u execs",
-        r->acc.ticks, r->acc.bytes, profile_stack_count(r->profile),
-        r->acc.execs);
+  if (r->o->verbose) {
+    strbuf_clear(&b);
+    closing_details(&b, &r->acc, profile_stack_count(r->profile),
+                    closing_own_peak());
+    say("%s", strbuf_text(&b));
+  }
   strbuf_free(&b);
 }
 

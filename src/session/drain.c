@@ -203,6 +203,7 @@ static void sample(struct session *s, unsigned slot,
     s->acc->lost_bad++;
     return;
   }
+  costs_add(s->acc, v.sample->cost_ns);
   describe_vms(s, &v);
   unwind(s, &v);
   o.root = root(s, slot, &v, buf, sizeof buf);

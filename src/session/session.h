@@ -29,6 +29,9 @@ struct session_options {
   void *progress_arg;
 };
 
+/* Buckets of handler times; 16 + 8 for each power of two up to 2^31. */
+enum { SESSION_COSTS = 240 };
+
 /* Sums.  When the session has ended, sent = samples + filtered + lost. */
 struct session_account {
   uint64_t ticks;       /* of the clock */
@@ -55,7 +58,15 @@ struct session_account {
   unsigned threads;     /* that gave samples */
   unsigned execs;       /* times the process became another program and the
                            session went on in it */
+  uint64_t cost[SESSION_COSTS]; /* samples by the time that their handler took:
+                                   session_cost_ns */
 };
+
+/* Nanoseconds within which the handlers of `part` (0 to 1) of the samples were
+ * done, by the agent's own clock: without the way into the handler and out of
+ * it, but with the time for which the thread was put off its CPU meanwhile.
+ * Rounded up by an eighth at most; 0: no samples. */
+uint64_t session_cost_ns(const struct session_account *acc, double part);
 
 enum session_end {
   SESSION_END_STOPPED = 1, /* asked to (stop flag, duration) */

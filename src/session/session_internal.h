@@ -124,6 +124,10 @@ struct session {
   bool has_luajit;
 };
 
+/* ---- costs.c ---- */
+
+void costs_add(struct session_account *acc, uint32_t ns);
+
 /* ---- claim.c ---- */
 
 /* Opens the segment, checks that it is this process's, takes the lock that one

@@ -478,6 +478,32 @@ START_TEST(test_closing_line_full)
 }
 END_TEST
 
+static void details_are(const struct session_account *a, uint64_t peak_kb,
+                        const char *want)
+{
+  struct strbuf b = STRBUF_INIT;
+  closing_details(&b, a, 12, peak_kb);
+  ck_assert_str_eq(strbuf_text(&b), want);
+  strbuf_free(&b);
+}
+
+START_TEST(test_closing_details)
+{
+  struct session_account a = {.ticks = 5, .execs = 1};
+  details_are(&a, 0, "5 ticks, 0 bytes of records, 12 stacks, 1 execs");
+  a.samples = 3;
+  a.filtered = 1;
+  a.bytes = 4003;
+  a.cost[10] = 4;
+  details_are(&a, 3482,
+              "5 ticks, 4003 bytes of records (1000 a sample), handler 0.0 us "
+              "(median), 0.0 us (99 %), 12 stacks, 1 execs, own memory 3.4 MB "
+              "at most");
+  ck_assert_uint_gt(closing_own_peak(), 100);
+  ck_assert_uint_lt(closing_own_peak(), UINT64_C(1) << 30);
+}
+END_TEST
+
 static void empty_is(const struct closing *c, const char *want)
 {
   struct strbuf b = STRBUF_INIT;
@@ -548,6 +574,7 @@ static TCase *other_case(void)
   tcase_add_test(tc, test_agent_by_environment);
   tcase_add_test(tc, test_closing_line);
   tcase_add_test(tc, test_closing_line_full);
+  tcase_add_test(tc, test_closing_details);
   tcase_add_test(tc, test_why_empty);
   tcase_add_test(tc, test_progress);
   return tc;

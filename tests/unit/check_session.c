@@ -665,6 +665,38 @@ START_TEST(test_schedule)
 }
 END_TEST
 
+/* Every value is counted where its bucket's end is at most an eighth above. */
+START_TEST(test_cost_buckets)
+{
+  for (uint64_t ns = 0; ns <= UINT32_MAX; ns += ns / 37 + 1) {
+    struct session_account acc = {0};
+    costs_add(&acc, (uint32_t)ns);
+    uint64_t end = session_cost_ns(&acc, 1);
+    ck_assert_uint_ge(end, ns);
+    ck_assert_uint_le(end, ns < 16 ? ns : ns + ns / 8);
+  }
+  struct session_account last = {0};
+  costs_add(&last, UINT32_MAX);
+  ck_assert_uint_eq(session_cost_ns(&last, 1), UINT32_MAX);
+}
+END_TEST
+
+START_TEST(test_cost_parts)
+{
+  struct session_account acc = {0};
+  ck_assert_uint_eq(session_cost_ns(&acc, 0.5), 0);
+  for (int i = 0; i < 98; i++)
+    costs_add(&acc, 100); /* 96 to 103 */
+  costs_add(&acc, 5000);  /* 4608 to 5119 */
+  costs_add(&acc, 5000);
+  ck_assert_uint_eq(session_cost_ns(&acc, 0), 103);
+  ck_assert_uint_eq(session_cost_ns(&acc, 0.5), 103);
+  ck_assert_uint_eq(session_cost_ns(&acc, 0.98), 103);
+  ck_assert_uint_eq(session_cost_ns(&acc, 0.99), 5119);
+  ck_assert_uint_eq(session_cost_ns(&acc, 1), 5119);
+}
+END_TEST
+
 static void *short_lived(void *arg)
 {
   for (volatile int i = 0; i < 3000000; i++)
@@ -729,6 +761,8 @@ static Suite *session_suite(void)
   tcase_add_test(tc, test_gate);
   tcase_add_test(tc, test_idle_divisor);
   tcase_add_test(tc, test_schedule);
+  tcase_add_test(tc, test_cost_buckets);
+  tcase_add_test(tc, test_cost_parts);
   tcase_add_test(tc, test_short_threads);
   suite_add_tcase(s, tc);
   return s;
