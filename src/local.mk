@@ -81,7 +81,7 @@ src_libroom_symbols_la_SOURCES = \
 	src/symbols/symbols.h \
 	src/symbols/symbols_internal.h \
 	src/symbols/symtab.c
-src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS) $(DW_CFLAGS)
+src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
@@ -193,7 +193,7 @@ collector_rooms = src/libroom-output.la src/libroom-session.la \
 	src/libroom-vm.la src/libroom-symbols.la src/libroom-target.la \
 	src/libroom-shm.la src/libroom-vmcore.la src/libroom-util.la \
 	src/libroom-base.la
-symbols_libs = $(ELF_LIBS) $(DW_LIBS) $(IBERTY_LIBS)
+symbols_libs = $(ELF_LIBS) $(IBERTY_LIBS)
 
 bin_PROGRAMS += src/tecs-attach
 src_tecs_attach_SOURCES = src/attach/main.c

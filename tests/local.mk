@@ -81,6 +81,14 @@ EXTRA_DIST += \
 	tests/targets/segment.py \
 	tests/targets/wrk.lua
 
+# Speed and memory, see tests/README.md; not part of check.
+.PHONY: bench
+bench: all
+	python3 -B $(srcdir)/tests/bench/run --build . \
+		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FREQ),--freq $(FREQ)) \
+		$(if $(JSON),--json $(JSON)) \
+		$(foreach w,$(WORKLOADS),--workload $(w))
+
 # A script beside a source of the same name: not made from it.
 tests/names/measure: ;
 

@@ -8,6 +8,8 @@
 /* The interpreter's registers on x86-64, SysV (vm_x64.dasc: BASE, PC, RB). */
 enum { REG_BASE = 1 /* rdx */, REG_PC = 3 /* rbx */, REG_RB = 6 /* rbp */ };
 
+#define LINK_MAX (UINT64_C(1) << 24) /* a distance, no bytecode address */
+
 enum {
   SAVED_WORDS = 8, /* a callee saves registers right below its return */
   SEARCHED_WORDS = 512,
@@ -33,10 +35,6 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   const struct vm_layout *lay = w->lay;
   uint64_t base = vm_load8(w->mem, w->L + lay->L_base);
-  /* vm_return computes the caller's base in PC before it stores it */
-  if (w->vm.rule == 4 && w->cframe != w->vm.cframe &&
-      base_in_stack(w, w->reg[REG_PC]))
-    base = w->reg[REG_PC];
   if (!base_in_stack(w, base) && w->memo->L == w->L) {
     base += vm_load8(w->mem, w->L + lay->L_stack) - w->memo->stack;
     w->vm.rule = 8;
@@ -73,23 +71,83 @@ static bool leaf_in_transit(struct vm_walk *w, uint64_t frame, uint64_t PC,
   return true;
 }
 
-/* On its way in from C, or out to C, the interpreter has a C frame but no Lua
- * frame on it; vmstate says C already or still (vm_x64.dasc, vm_call and
- * vm_return).  It says so around the call of a C function as well (BC_FUNCC):
- * then the return address just popped is near, and the run is that
- * function's. */
-static void leave_empty_run(struct vm_walk *w)
+/* Is `base` that of a C function, or of the bottom of the stack? */
+static bool c_base(struct vm_walk *w, uint64_t base)
 {
-  uint64_t ip = w->reg[TECS_REG_RIP];
-  if (w->vm.vmstate != ~(int32_t)w->lay->vmst_c || w->cframe != w->sp ||
-      ip - vm_load8(w->mem, w->sp - 8) < 64)
-    return;
+  if (!base_in_stack(w, base))
+    return false;
+  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  return fn == w->L ||
+         (is_function(w, fn) && vm_load1(w->mem, fn + w->lay->fn_ffid) != 0);
+}
+
+/* Base of the C function that called, when the function at `base` is on its way
+ * back to it: its link is a distance (FRAME_C, FRAME_CP).  0: it is not. */
+static uint64_t returning_to(struct vm_walk *w, uint64_t base)
+{
+  uint64_t link = base_in_stack(w, base) ? vm_load8(w->mem, base - 8) : 0;
+  uint64_t caller = base - (link & ~UINT64_C(7));
+  return (link & 3) == 1 && link < LINK_MAX && c_base(w, caller) ? caller : 0;
+}
+
+/* Around the return to C vmstate says C (vm_x64.dasc, vm_return).  PC becomes
+ * the caller's base, L->base follows.  vmstate says C around the call of a C
+ * function as well (BC_FUNCC): then the return address just popped is near. */
+static uint64_t border_in_c(struct vm_walk *w)
+{
+  uint64_t near = w->reg[TECS_REG_RIP] - vm_load8(w->mem, w->sp - 8);
+  if (near < 64)
+    return 0;
+  if (c_base(w, w->reg[REG_PC]))
+    return w->reg[REG_PC];
+  uint64_t caller = returning_to(w, w->reg[REG_BASE]);
+  uint64_t base = vm_load8(w->mem, w->L + w->lay->L_base);
+  return caller ? caller : c_base(w, base) ? base : 0;
+}
+
+/* Before that, and on the way in (vm_call), PC holds a link of the kind that
+ * leads to C.  On the way in BASE is still the caller's; on the way out it is
+ * the function's, whose own slot its result may have taken. */
+static uint64_t border_in_interpreter(struct vm_walk *w)
+{
+  uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
+  if (PC >= LINK_MAX || !base_in_stack(w, base))
+    return 0;
+  uint64_t link = vm_load8(w->mem, base - 8);
+  if ((link & ~UINT64_C(3)) != (PC & ~UINT64_C(3)))
+    /* vm_call and its like mark the C frame so until bytecode runs on it */
+    return cframe_saved_pc(w, w->cframe) == w->L && c_base(w, base) ? base : 0;
+  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  return is_function(w, fn) ? 0 : returning_to(w, base);
+}
+
+/* At the border to C the interpreter has a C frame with no Lua frame on it any
+ * more, or yet: the innermost frame is the calling C function's, on the next C
+ * frame out. */
+static bool leaf_at_border(struct vm_walk *w, uint64_t *f)
+{
+  uint64_t base = 0;
+  if (w->cframe != w->sp)
+    return false;
+  if (w->vm.vmstate == ~(int32_t)w->lay->vmst_c)
+    base = border_in_c(w);
+  else if (w->vm.vmstate == ~(int32_t)w->lay->vmst_interp)
+    base = border_in_interpreter(w);
+  if (!base)
+    return false;
   walk_end_run(w);
+  *f = base - 8;
+  return true;
 }
 
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
+  *pc = 0;
+  if (leaf_at_border(w, f)) {
+    w->vm.rule = 7;
+    return true;
+  }
   if (base_in_stack(w, base)) {
     uint64_t frame = base - 8;
     uint64_t fn = vm_load8(w->mem, frame - 8) & VM_GCV_MASK;
@@ -114,7 +172,6 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     }
   }
   w->vm.rule = 4; /* BASE holds something else for a moment */
-  leave_empty_run(w);
   return leaf_saved(w, f, pc);
 }
 
