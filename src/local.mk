@@ -199,6 +199,9 @@ bin_PROGRAMS += src/tecs-attach
 src_tecs_attach_SOURCES = src/attach/main.c
 src_tecs_attach_LDADD = src/libroom-attach.la $(collector_rooms) \
 	$(UNWIND_LIBS) $(symbols_libs)
+# What configure decides is compiled into these.
+src/agent/init.lo src/attach/agentlib.lo src/attach/main.$(OBJEXT): Makefile
 
-pkginclude_HEADERS = include/tecs/abi.h
+tecsincludedir = $(includedir)/tecs
+tecsinclude_HEADERS = include/tecs/abi.h
 EXTRA_DIST += src/README.md src/layers.txt

@@ -82,7 +82,7 @@ EXTRA_DIST += \
 	tests/targets/wrk.lua
 
 # Speed and memory, see tests/README.md; not part of check.
-.PHONY: bench
+.PHONY: bench unit
 bench: all
 	python3 -B $(srcdir)/tests/bench/run --build . \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FREQ),--freq $(FREQ)) \
@@ -97,7 +97,6 @@ unit_tests =
 check_PROGRAMS += $(unit_tests)
 TESTS += $(unit_tests)
 
-.PHONY: unit
 unit: $(unit_tests)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)'
 
