@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "attach/attach_internal.h"
@@ -184,8 +185,13 @@ static void close_account(const struct record *r)
 /* A command that ended before it could be sampled is no failure of ours. */
 static bool ended_too_soon(struct record *r, enum result res)
 {
+  struct timespec ms = {.tv_nsec = 1000000};
   if (res != RESULT_GONE && res != RESULT_NOVM && res != RESULT_NOAGENT)
     return false;
+  /* its memory is gone a moment before wait() says so */
+  for (int i = 0; i < 1000 && r->child.pid && res == RESULT_GONE; i++)
+    if (launch_ended(&r->child) || nanosleep(&ms, NULL))
+      break;
   return r->child.pid && launch_ended(&r->child);
 }
 
