@@ -27,6 +27,7 @@ dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
+dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
 dist_check_SCRIPTS += tests/man.test
 TESTS += $(dist_check_SCRIPTS)
@@ -65,7 +66,66 @@ EXTRA_DIST += \
 	tests/cases/caselib.py \
 	tests/cases/run \
 	tests/cases/timed.lua \
+	tests/golden/README.md \
 	tests/golden/abi-1.txt \
+	tests/golden/calls/expected.folded \
+	tests/golden/calls/expected.lines.folded \
+	tests/golden/calls/expected.md \
+	tests/golden/calls/expected.zone.folded \
+	tests/golden/calls/maps \
+	tests/golden/calls/root/golden/host \
+	tests/golden/calls/root/golden/libtecs-agent.so \
+	tests/golden/calls/root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 \
+	tests/golden/calls/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/calls/root/usr/lib/x86_64-linux-gnu/libluajit-5.1.so.2.1.0 \
+	tests/golden/calls/stream \
+	tests/golden/calls/truth \
+	tests/golden/calls/vms \
+	tests/golden/compiled/expected.folded \
+	tests/golden/compiled/expected.md \
+	tests/golden/compiled/maps \
+	tests/golden/compiled/root/golden/host \
+	tests/golden/compiled/root/golden/libtecs-agent.so \
+	tests/golden/compiled/root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 \
+	tests/golden/compiled/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/compiled/stream \
+	tests/golden/compiled/truth \
+	tests/golden/compiled/vms \
+	tests/golden/engine/expected.folded \
+	tests/golden/engine/expected.md \
+	tests/golden/engine/maps \
+	tests/golden/engine/root/golden/host \
+	tests/golden/engine/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/engine/stream \
+	tests/golden/engine/symbols \
+	tests/golden/engine/truth \
+	tests/golden/engine/vms \
+	tests/golden/host.c \
+	tests/golden/make-recordings \
+	tests/golden/native/expected.depth.folded \
+	tests/golden/native/expected.folded \
+	tests/golden/native/expected.md \
+	tests/golden/native/maps \
+	tests/golden/native/root/golden/host \
+	tests/golden/native/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/native/stream \
+	tests/golden/native/truth \
+	tests/golden/native/vms \
+	tests/golden/scenes/calls.lua \
+	tests/golden/scenes/compiled.lua \
+	tests/golden/scenes/engine.lua \
+	tests/golden/scenes/native.lua \
+	tests/golden/scenes/signals.lua \
+	tests/golden/signals/expected.folded \
+	tests/golden/signals/expected.md \
+	tests/golden/signals/maps \
+	tests/golden/signals/root/golden/host \
+	tests/golden/signals/root/golden/libtecs-agent.so \
+	tests/golden/signals/root/usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2 \
+	tests/golden/signals/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/signals/stream \
+	tests/golden/signals/truth \
+	tests/golden/signals/vms \
 	tests/lib/fold.py \
 	tests/lib/tap.sh \
 	tests/names/measure \
@@ -82,7 +142,7 @@ EXTRA_DIST += \
 	tests/targets/wrk.lua
 
 # Speed and memory, see tests/README.md; not part of check.
-.PHONY: bench unit
+.PHONY: bench fuzz unit
 bench: all
 	python3 -B $(srcdir)/tests/bench/run --build . \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FREQ),--freq $(FREQ)) \
@@ -92,6 +152,60 @@ bench: all
 # A script beside a source of the same name: not made from it.
 tests/names/measure: ;
 
+# Recordings: the recorder, and what prints one.
+replay_sources = \
+	tests/golden/files.c \
+	tests/golden/recording.h \
+	tests/golden/replay.c \
+	tests/golden/replay.h
+replay_libs = \
+	src/libroom-output.la \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs)
+
+check_PROGRAMS += tests/golden/record
+tests_golden_record_SOURCES = \
+	tests/golden/files.c \
+	tests/golden/record.c \
+	tests/golden/recording.h \
+	tests/golden/reduce.c
+tests_golden_record_LDADD = \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-util.la \
+	src/libroom-base.la
+
+check_PROGRAMS += tests/golden/show
+tests_golden_show_SOURCES = tests/golden/show.c $(replay_sources)
+tests_golden_show_LDADD = $(replay_libs)
+
+# make fuzz [RECORDING=calls] [FUZZ_TIME=60] [CORPUS=folder], see tests/README.md
+EXTRA_PROGRAMS = tests/fuzz/fuzz_replay
+tests_fuzz_fuzz_replay_SOURCES = \
+	tests/fuzz/fuzz_replay.c \
+	tests/fuzz/mutate.c \
+	tests/fuzz/mutate.h \
+	$(replay_sources)
+tests_fuzz_fuzz_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_fuzz_fuzz_replay_LDFLAGS = -fsanitize=fuzzer
+tests_fuzz_fuzz_replay_LDADD = $(replay_libs)
+if FUZZ
+fuzz: tests/fuzz/fuzz_replay
+	tests/fuzz/fuzz_replay \
+		$(srcdir)/tests/golden/$(or $(RECORDING),calls) $(CORPUS) \
+		-max_len=100000 -max_total_time=$(or $(FUZZ_TIME),60)
+endif
+
 if HAVE_CHECK
 unit_tests =
 check_PROGRAMS += $(unit_tests)
@@ -99,6 +213,21 @@ TESTS += $(unit_tests)
 
 unit: $(unit_tests)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)'
+
+unit_tests += tests/fuzz/check_mutations
+tests_fuzz_check_mutations_SOURCES = \
+	tests/fuzz/check_mutations.c \
+	tests/fuzz/mutate.c \
+	tests/fuzz/mutate.h \
+	$(replay_sources)
+tests_fuzz_check_mutations_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_fuzz_check_mutations_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_fuzz_check_mutations_LDADD = $(replay_libs) $(CHECK_LIBS)
+
+unit_tests += tests/golden/check_golden
+tests_golden_check_golden_SOURCES = tests/golden/check_golden.c $(replay_sources)
+tests_golden_check_golden_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_golden_check_golden_LDADD = $(replay_libs) $(CHECK_LIBS)
 
 unit_tests += tests/unit/check_attach
 tests_unit_check_attach_SOURCES = tests/unit/check_attach.c

@@ -22,14 +22,18 @@ static const uint8_t greg_of[TECS_REGS] = {
     REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
     REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
 
-/* End of the stack that sp is on: the main thread's is known; any other
- * thread's ends at its control block, which the thread pointer names. */
+/* End of the stack that sp is on.  A thread's ends at its control block, which
+ * the thread pointer names; the main thread's block lies below its stack, whose
+ * end is known.  In this order: without address randomisation the stacks of
+ * threads lie close below the main one. */
 static uint64_t stack_end(uint64_t sp)
 {
   uint64_t tp = (uint64_t)__builtin_thread_pointer();
+  if (sp < tp && tp - sp < THREAD_STACK_MAX)
+    return tp;
   if (sp < agent.main_stack_end && agent.main_stack_end - sp < THREAD_STACK_MAX)
     return agent.main_stack_end;
-  return sp < tp && tp - sp < THREAD_STACK_MAX ? tp : sp + UNKNOWN_STACK;
+  return sp + UNKNOWN_STACK;
 }
 
 static bool any_blocked(const sigset_t *set)

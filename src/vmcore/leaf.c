@@ -140,6 +140,25 @@ static bool leaf_at_border(struct vm_walk *w, uint64_t *f)
   return true;
 }
 
+/* ins_NEXT (vm_x64.dasc) reads the instruction before it moves PC past it:
+ * behind a jump PC - 4 is then not what runs, but what stands before the jump's
+ * target. */
+static bool before_fetch(struct vm_walk *w)
+{
+  static const uint8_t code[] = {0x8b, 0x03, 0x0f, 0xb6, 0xcc, 0x0f,
+                                 0xb6, 0xe8, 0x48, 0x83, 0xc3, 0x04};
+  static const uint8_t at[] = {0, 2, 5, 8};
+  uint64_t ip = w->reg[TECS_REG_RIP];
+  for (unsigned i = 0; i < sizeof at; i++) {
+    unsigned k = 0;
+    while (k < sizeof code && vm_load1(w->mem, ip - at[i] + k) == code[k])
+      k++;
+    if (k == sizeof code)
+      return true;
+  }
+  return false;
+}
+
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
@@ -156,7 +175,7 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     if (pt && pc_in_proto(w, pt, PC)) {
       w->vm.rule = 1;
       *f = frame;
-      *pc = PC;
+      *pc = before_fetch(w) && pc_in_proto(w, pt, PC + 4) ? PC + 4 : PC;
       return true;
     }
     if (PC >= 0x10000 && !(PC & 3) && !(PC >> 47) &&
