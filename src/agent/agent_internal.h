@@ -34,6 +34,11 @@ struct agent {
 };
 extern struct agent agent;
 
+/* Ready, and in the process that it was made ready in?  A child by a raw clone
+ * runs no fork handler and has no segment.  Not for the handler: a tick is
+ * never sent to such a child. */
+bool agent_here(void);
+
 /* For variables of a thread: resolved without a call, so that a handler may
  * use them.  The library is there from the program's start. */
 #define AGENT_TLS static __thread __attribute__((tls_model("initial-exec")))
@@ -42,6 +47,8 @@ extern struct agent agent;
 
 /* Installs the SIGSEGV and SIGBUS handlers; safe in a handler, idempotent. */
 void guard_install(void);
+/* Are they still in place?  Puts them back; four system calls at most. */
+void guard_check(void);
 /* A vm_mem whose loads are guarded; faults go to m->faults.  The previous one
  * of this thread is returned and must be put back with guard_leave. */
 struct vm_mem *guard_enter(struct vm_mem *m);
@@ -58,6 +65,7 @@ void signals_chain(int signo, siginfo_t *info, void *uc);
 /* The system's own sigaction, never ours. */
 int signals_sigaction(int signo, const struct sigaction *act,
                       struct sigaction *old);
+bool signals_still_ours(int signo, void (*handler)(int, siginfo_t *, void *));
 /* From now on the program's actions for signo are kept here. */
 void signals_adopt(int signo, const struct sigaction *program);
 

@@ -102,6 +102,7 @@ static void on_fault(int signo, siginfo_t *info, void *uc)
     signals_chain(signo, info, uc);
 }
 
+/* Also again, when the program has put its own in place behind our back. */
 static void take_over(int signo)
 {
   struct sigaction sa, old;
@@ -120,8 +121,15 @@ void guard_install(void)
   if (atomic_get(&installed) ||
       __atomic_exchange_n(&installed, 1u, __ATOMIC_ACQ_REL))
     return;
+  guard_check();
+}
+
+void guard_check(void)
+{
   int saved = errno;
-  take_over(SIGSEGV);
-  take_over(SIGBUS);
+  if (!signals_still_ours(SIGSEGV, on_fault))
+    take_over(SIGSEGV);
+  if (!signals_still_ours(SIGBUS, on_fault))
+    take_over(SIGBUS);
   errno = saved;
 }

@@ -10,14 +10,17 @@
 #include "agent/agent_internal.h"
 #include "base/atomics.h"
 
+enum {
+  ROOM_NEEDED = 8192,        /* of stack, with the kernel's frame for a fault */
+  GUARD_CHECKED_EVERY = 256, /* ticks of a slot */
+};
+
 static struct slot_state states[TECS_SLOTS];
 
-AGENT_TLS pid_t tid;
 AGENT_TLS volatile bool busy;
 
 void handler_forked(void)
 {
-  tid = 0;
   busy = false;
 }
 
@@ -32,7 +35,8 @@ static bool is_tick(const siginfo_t *info)
          signal_value(info) >> 32 == agent.cookie;
 }
 
-/* The slot that a tick names, when the collector means this thread by it. */
+/* The slot that a tick names.  A tick is sent to one thread and cannot reach
+ * another, and a slot that changed hands has a new generation. */
 static struct slot_state *slot_of(const siginfo_t *info)
 {
   uint32_t index = signal_value(info) & 0xffff;
@@ -43,9 +47,7 @@ static struct slot_state *slot_of(const siginfo_t *info)
     return NULL;
   struct tecs_slot *slot = &agent.shm.slots[index];
   uint32_t now = atomic_acquire(&slot->generation);
-  if (!tid)
-    tid = (pid_t)syscall(SYS_gettid);
-  if (atomic_get(&slot->tid) != (uint32_t)tid || (now & 0xffff) != generation)
+  if ((now & 0xffff) != generation)
     return NULL;
   struct slot_state *s = &states[index];
   if (s->slot != slot || s->generation != now) {
@@ -74,15 +76,47 @@ static void unblock_faults(const ucontext_t *uc)
   syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &set, NULL, sizeof set);
 }
 
+/* On one of the program's alternate stacks, with too little of it left for the
+ * walk and the frame of a caught fault? */
+static bool cramped(const ucontext_t *uc)
+{
+  uint64_t alt = (uint64_t)uc->uc_stack.ss_sp;
+  uint64_t here = (uint64_t)__builtin_frame_address(0);
+  return here >= alt && here - alt < uc->uc_stack.ss_size &&
+         here - alt < ROOM_NEEDED;
+}
+
+/* A caught fault would run on the program's alternate stack; on one that is too
+ * small even for that, the kernel would kill.  It is put back from uc_stack
+ * when this handler returns (rt_sigreturn). */
+static void avoid_small_stack(const ucontext_t *uc)
+{
+  stack_t off = {.ss_flags = SS_DISABLE};
+  if (!(uc->uc_stack.ss_flags & (SS_DISABLE | SS_ONSTACK)) &&
+      uc->uc_stack.ss_size < ROOM_NEEDED)
+    syscall(SYS_sigaltstack, &off, NULL);
+}
+
+static bool take_guarded(struct slot_state *s, const ucontext_t *uc,
+                         uint64_t restorer)
+{
+  guard_install();
+  if (s->seq % GUARD_CHECKED_EVERY == 0)
+    guard_check();
+  unblock_faults(uc);
+  avoid_small_stack(uc);
+  struct vm_mem *previous = guard_enter(&s->mem);
+  bool taken = sample_take(s, uc, restorer);
+  guard_leave(previous);
+  return taken;
+}
+
 static void take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
 {
   struct tecs_slot *slot = s->slot;
-  guard_install();
-  unblock_faults(uc);
-  struct vm_mem *previous = guard_enter(&s->mem);
-  if (!sample_take(s, uc, restorer))
+  s->mem.faults = 0;
+  if (cramped(uc) || !take_guarded(s, uc, restorer))
     atomic_set(&slot->lost, slot->lost + 1);
-  guard_leave(previous);
   atomic_set(&slot->fault_count, slot->fault_count + s->mem.faults);
   s->seq++;
   atomic_release(&slot->calls, slot->calls + 1);

@@ -30,6 +30,11 @@ static uint32_t make_cookie(void)
   return (uint32_t)(c >> 32) | 1;
 }
 
+bool agent_here(void)
+{
+  return agent.ready && getpid() == agent.pid;
+}
+
 static void start(void)
 {
   agent.cookie = make_cookie();

@@ -51,7 +51,7 @@ lua_State *luaL_newstate(void)
 {
   REAL(luaL_newstate);
   lua_State *L = real ? real() : NULL;
-  if (L && agent.ready)
+  if (L && agent_here())
     install_into(L, TECS_FOUND_API);
   return L;
 }
@@ -60,7 +60,7 @@ lua_State *lua_newstate(void *alloc, void *ud, unsigned seed)
 {
   REAL(lua_newstate);
   lua_State *L = real ? real(alloc, ud, seed) : NULL;
-  if (L && agent.ready)
+  if (L && agent_here())
     install_into(L, TECS_FOUND_API);
   return L;
 }
@@ -68,7 +68,7 @@ lua_State *lua_newstate(void *alloc, void *ud, unsigned seed)
 void luaL_openlibs(lua_State *L)
 {
   REAL(luaL_openlibs);
-  if (agent.ready)
+  if (agent_here())
     install_into(L, TECS_FOUND_API);
   if (real)
     real(L);
@@ -78,7 +78,7 @@ void lua_close(lua_State *L)
 {
   REAL(lua_close);
   uint64_t g = 0;
-  if (agent.ready) {
+  if (agent_here()) {
     struct vm_mem mem;
     struct vm_mem *previous = guard_enter(&mem);
     for (uint32_t i = 0; i < vm_layout_count() && !g; i++)
@@ -132,7 +132,7 @@ static void package_opens(void)
 char *getenv(const char *name)
 {
   REAL(getenv);
-  if (agent.ready && !strcmp(name, "LUA_PATH"))
+  if (!strcmp(name, "LUA_PATH") && agent_here())
     package_opens();
   return real ? real(name) : NULL;
 }

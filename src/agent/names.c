@@ -17,11 +17,11 @@
 #include "vmcore/bcname.h"
 
 enum {
-  ENTRIES = 1 << 19, /* 8 MB of address space, touched where used */
+  ENTRIES = 1 << 18, /* 4 MB of address space, touched where used */
   PROBES = 64,
   TEXTS = 1 << 17, /* places in the index of texts, by hash */
 };
-#define ARENA_BYTES (UINT32_C(64) << 20)
+#define ARENA_BYTES (UINT32_C(16) << 20) /* a name is stored once */
 
 struct entry {
   uint64_t pt;

@@ -56,8 +56,18 @@ void signals_adopt(int signo, const struct sigaction *program)
 }
 
 static int (*real_sigaction)(int, const struct sigaction *, struct sigaction *);
-static handler_fn *(*real_signal)(int, handler_fn *);
-static handler_fn *(*real_sigset)(int, handler_fn *);
+
+enum real { REAL_SIGNAL, REAL_SYSV_SIGNAL, REAL_SIGSET, REALS };
+static struct {
+  const char *name;
+  handler_fn *(*fn)(int, handler_fn *);
+} reals[REALS] = {{"signal", NULL}, {"__sysv_signal", NULL}, {"sigset", NULL}};
+
+/* Not in a handler, from where programs may call signal(): at the start. */
+static void find_real(enum real which)
+{
+  *(void **)&reals[which].fn = dlsym(RTLD_NEXT, reals[which].name);
+}
 
 int signals_sigaction(int signo, const struct sigaction *act,
                       struct sigaction *old)
@@ -74,12 +84,17 @@ int signals_sigaction(int signo, const struct sigaction *act,
 bool signals_install(void)
 {
   struct sigaction sa, old;
+  for (int i = 0; i < REALS; i++)
+    find_real((enum real)i);
   if (signals_sigaction(SIGURG, NULL, &old))
     return false;
   signals_adopt(SIGURG, &old);
   memset(&sa, 0, sizeof sa);
   sa.sa_sigaction = handler_tick;
-  sa.sa_flags = SA_SIGINFO | SA_RESTART | SA_ONSTACK;
+  /* Not SA_ONSTACK: alternate stacks are made for crash handlers, often of
+   * 8 KB (Rust's std gives every thread one), and one signal frame alone is
+   * 3.5 KB with AVX-512. */
+  sa.sa_flags = SA_SIGINFO | SA_RESTART;
   return signals_sigaction(SIGURG, &sa, NULL) == 0;
 }
 
@@ -144,8 +159,10 @@ static struct adopted *ours(int signo)
   return a && atomic_acquire(&a->adopted) ? a : NULL;
 }
 
-__attribute__((visibility("default"))) int
-sigaction(int signo, const struct sigaction *act, struct sigaction *old)
+#define EXPORT __attribute__((visibility("default")))
+
+EXPORT int sigaction(int signo, const struct sigaction *act,
+                     struct sigaction *old)
 {
   struct adopted *a = ours(signo);
   if (!a)
@@ -158,6 +175,14 @@ sigaction(int signo, const struct sigaction *act, struct sigaction *old)
   return 0;
 }
 
+EXPORT int __sigaction(int signo, const struct sigaction *act,
+                       struct sigaction *old);
+EXPORT int __sigaction(int signo, const struct sigaction *act,
+                       struct sigaction *old)
+{
+  return sigaction(signo, act, old);
+}
+
 static handler_fn *replace(struct adopted *a, handler_fn *fn, int flags)
 {
   struct sigaction before = fetch(a), now;
@@ -168,24 +193,65 @@ static handler_fn *replace(struct adopted *a, handler_fn *fn, int flags)
   return before.sa_handler;
 }
 
-__attribute__((visibility("default"))) handler_fn *signal(int signo,
-                                                          handler_fn *fn)
+/* The real function; each has its own semantics. */
+static handler_fn *pass_on(enum real which, int signo, handler_fn *fn)
 {
-  struct adopted *a = ours(signo);
-  if (a)
-    return replace(a, fn, SA_RESTART);
-  if (!real_signal)
-    *(void **)&real_signal = dlsym(RTLD_NEXT, "signal");
-  return real_signal ? real_signal(signo, fn) : SIG_ERR;
+  if (!reals[which].fn) /* called before our constructor */
+    find_real(which);
+  return reals[which].fn ? reals[which].fn(signo, fn) : SIG_ERR;
 }
 
-__attribute__((visibility("default"))) handler_fn *sigset(int signo,
-                                                          handler_fn *fn)
+EXPORT handler_fn *signal(int signo, handler_fn *fn)
+{
+  struct adopted *a = ours(signo);
+  return a ? replace(a, fn, SA_RESTART) : pass_on(REAL_SIGNAL, signo, fn);
+}
+
+/* BSD's name for the same, and what <signal.h> makes of signal() in a strict
+ * C or X/Open program. */
+EXPORT handler_fn *bsd_signal(int signo, handler_fn *fn)
+{
+  return signal(signo, fn);
+}
+
+EXPORT handler_fn *ssignal(int signo, handler_fn *fn)
+{
+  return signal(signo, fn);
+}
+
+EXPORT handler_fn *__sysv_signal(int signo, handler_fn *fn)
+{
+  struct adopted *a = ours(signo);
+  return a ? replace(a, fn, SA_RESETHAND | SA_NODEFER)
+           : pass_on(REAL_SYSV_SIGNAL, signo, fn);
+}
+
+EXPORT handler_fn *sysv_signal(int signo, handler_fn *fn);
+handler_fn *sysv_signal(int signo, handler_fn *fn)
+{
+  return __sysv_signal(signo, fn);
+}
+
+EXPORT handler_fn *sigset(int signo, handler_fn *fn)
 {
   struct adopted *a = ours(signo);
   if (a && fn != (handler_fn *)2) /* SIG_HOLD changes the mask only */
     return replace(a, fn, 0);
-  if (!real_sigset)
-    *(void **)&real_sigset = dlsym(RTLD_NEXT, "sigset");
-  return real_sigset ? real_sigset(signo, fn) : SIG_ERR;
+  return pass_on(REAL_SIGSET, signo, fn);
+}
+
+EXPORT int sigignore(int signo)
+{
+  struct sigaction ignore;
+  memset(&ignore, 0, sizeof ignore);
+  ignore.sa_handler = SIG_IGN;
+  return sigaction(signo, &ignore, NULL);
+}
+
+/* A program may have gone past us with a system call of its own. */
+bool signals_still_ours(int signo, void (*handler)(int, siginfo_t *, void *))
+{
+  struct sigaction now;
+  return !signals_sigaction(signo, NULL, &now) && (now.sa_flags & SA_SIGINFO) &&
+         now.sa_sigaction == handler;
 }

@@ -44,13 +44,14 @@ struct vm_layout {
   uint16_t node_sizeof, node_val, node_key, node_next;
   /* GCtrace */
   uint16_t tr_nins, tr_ir, tr_nk, tr_nsnap, tr_snap, tr_snapmap, tr_startpt,
-      tr_startpc, tr_mcode, tr_szmcode, tr_traceno, tr_root, tr_link,
-      tr_linktype;
+      tr_startpc, tr_spadjust, tr_mcode, tr_szmcode, tr_traceno, tr_root,
+      tr_link, tr_linktype;
   /* SnapShot */
   uint16_t snap_sizeof, snap_mapofs, snap_ref, snap_mcofs, snap_nslots,
       snap_nent;
   /* the interpreter's C frame, from its stack pointer (CFRAME_*) */
   uint16_t cframe_L, cframe_PC, cframe_prev, cframe_nres, cframe_sizeof;
+  uint16_t trace_saved; /* bytes that BC_JLOOP saves below it (r12, r13) */
   /* bytecode and IR numbers */
   uint8_t bc_max, bc_mov, bc_funcf, bc_funccw, ir_kgc, ir_knum, ir_kint64;
   /* LJ_VMST_*: vmstate holds the complement */

@@ -89,6 +89,56 @@ static bool in_areas(const struct tecs_range *area, unsigned n, uint64_t pc)
   return false;
 }
 
+/* Where C code that trace T called returns to: T's stack pointer is a fixed
+ * distance below the C frame (lj_asm_x86.h, asm_head_root; BC_JLOOP). */
+static uint64_t return_place(struct vm_walk *w, uint64_t T)
+{
+  return w->cframe - w->lay->trace_saved -
+         vm_load2(w->mem, T + w->lay->tr_spadjust) - 8;
+}
+
+/* vmstate names the trace, unless the collector runs in it. */
+static uint64_t trace_by_state(struct vm_walk *w, uint64_t *pc,
+                               uint32_t *number)
+{
+  int32_t vs = w->vm.vmstate;
+  uint64_t J = jit_state(w);
+  if (vs <= 0 || (uint32_t)vs >= vm_load4(w->mem, J + w->lay->J_sizetrace))
+    return 0;
+  uint64_t T = vm_load8(w->mem, vm_load8(w->mem, J + w->lay->J_trace) +
+                                    8 * (uint64_t)vs);
+  if (!vm_plausible(T))
+    return 0;
+  uint64_t ra = vm_load8(w->mem, return_place(w, T));
+  if (!in_trace(w, T, ra - 1))
+    return 0;
+  *pc = ra - 1; /* within the call */
+  *number = (uint32_t)vs;
+  return T;
+}
+
+/* Any word on the stack may look like a return into a trace: a buffer that was
+ * never filled holds old ones. */
+static uint64_t trace_by_stack(struct vm_walk *w, const struct tecs_range *area,
+                               unsigned n, uint64_t *pc, uint32_t *number)
+{
+  uint32_t faults = w->mem->faults;
+  uint64_t p = w->sp & ~UINT64_C(7);
+  for (unsigned i = 0; i < STACK_WORDS && p < w->cframe; i++, p += 8) {
+    uint64_t ra = vm_load8(w->mem, p);
+    if (w->mem->faults != faults)
+      return 0;
+    if (!in_areas(area, n, ra))
+      continue;
+    uint64_t T = trace_at(w, ra - 1, number);
+    if (T && return_place(w, T) == p) {
+      *pc = ra - 1;
+      return T;
+    }
+  }
+  return 0;
+}
+
 /* The trace that runs: at the instruction pointer, or the one that the C code
  * there will return to. */
 static uint64_t find_trace(struct vm_walk *w, uint64_t *pc, uint32_t *number)
@@ -102,21 +152,8 @@ static uint64_t find_trace(struct vm_walk *w, uint64_t *pc, uint32_t *number)
     return trace_at(w, ip, number);
   }
   w->vm.vm_class = TECS_CLASS_TRACE_C;
-  uint32_t faults = w->mem->faults;
-  uint64_t p = w->sp & ~UINT64_C(7);
-  for (unsigned i = 0; i < STACK_WORDS && p < w->cframe; i++, p += 8) {
-    uint64_t ra = vm_load8(w->mem, p);
-    if (w->mem->faults != faults)
-      return 0;
-    if (!in_areas(area, n, ra))
-      continue;
-    uint64_t T = trace_at(w, ra - 1, number);
-    if (T) {
-      *pc = ra - 1; /* within the call */
-      return T;
-    }
-  }
-  return 0;
+  uint64_t T = trace_by_state(w, pc, number);
+  return T ? T : trace_by_stack(w, area, n, pc, number);
 }
 
 /* Value of a constant, 0 for anything computed.  64-bit payloads stand in the

@@ -313,8 +313,9 @@ static bool walk_resumers(struct vm_walk *w)
     uint64_t X = outermost_cframe(w);
     if (!X)
       return fail(w, TECS_WALK_NO_PARENT);
-    /* Not resumed: a thread that C code calls functions on directly. */
-    uint64_t L = X & CFRAME_RESUME ? resumer(w, CFRAME_RAW(X)) : 0;
+    /* Not resumed is a thread that C code calls functions on directly; it may
+     * do so at the bottom of everything, too. */
+    uint64_t L = resumer(w, CFRAME_RAW(X));
     if (!L)
       return !(X & CFRAME_RESUME) || fail(w, TECS_WALK_NO_PARENT);
     w->L = L;
@@ -378,6 +379,28 @@ static uint64_t switching_cframe(struct vm_walk *w, uint64_t *L)
   return 0;
 }
 
+/* When lua_resume, or a call on another thread, has returned to C, cur_L still
+ * is the thread that ended: the innermost C frame on this stack is one that its
+ * thread calls its own. */
+static uint64_t left_cframe(struct vm_walk *w, uint64_t *L)
+{
+  uint64_t main_L = w->g - w->lay->gg_g;
+  uint64_t cf = CFRAME_RAW(vm_load8(w->mem, main_L + w->lay->L_cframe));
+  if (!cframe_on_stack(w, cf) ||
+      vm_load8(w->mem, cf + w->lay->cframe_L) != main_L)
+    return 0;
+  uint64_t p = w->sp & ~UINT64_C(7);
+  for (unsigned i = 0; i < PARENT_SCAN && p < cf; i++, p += 8) {
+    uint64_t L2 = vm_load8(w->mem, p + w->lay->cframe_L);
+    if (vm_plausible(L2) && is_innermost_cframe(w, L2, p)) {
+      *L = L2;
+      return p;
+    }
+  }
+  *L = main_L;
+  return cf;
+}
+
 uint64_t vm_live_cframe(struct vm_walk *w, uint64_t *L)
 {
   const struct vm_layout *lay = w->lay;
@@ -397,7 +420,7 @@ uint64_t vm_live_cframe(struct vm_walk *w, uint64_t *L)
   }
   cf = switching_cframe(w, L);
   w->vm.rule = cf ? 9 : 0;
-  return cf;
+  return cf ? cf : left_cframe(w, L);
 }
 
 static void remember_stack(struct vm_walk *w)

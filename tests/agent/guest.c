@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,19 +189,14 @@ static int environment(void)
   return getenv("GUEST_NOT_SET") ? fail("getenv of nothing") : 0;
 }
 
-static const struct {
-  const char *name;
-  int (*run)(void);
-} checks[] = {
-    {"urgent", urgent},       {"faults", faults},
-    {"segfault", segfault},   {"sent-segfault", sent_segfault},
-    {"forks", forks},         {"closes", closes},
-    {"quiet-fds", quiet_fds}, {"environment", environment},
-};
+static void *library(void)
+{
+  return dlopen("libluajit-5.1.so.2", RTLD_NOW | RTLD_LOCAL);
+}
 
 static int make_vm(void)
 {
-  void *h = dlopen("libluajit-5.1.so.2", RTLD_NOW | RTLD_LOCAL);
+  void *h = library();
   void *(*newstate)(void) = h ? dlsym(h, "luaL_newstate") : NULL;
   void (*openlibs)(void *) = h ? dlsym(h, "luaL_openlibs") : NULL;
   void *L = newstate ? newstate() : NULL;
@@ -209,6 +205,82 @@ static int make_vm(void)
   openlibs(L);
   return 0;
 }
+
+/* A child that runs no fork handler, and makes a VM of its own. */
+static int raw_child(void)
+{
+  pid_t child = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+  if (!child)
+    _exit(make_vm());
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status ? fail("the child died") : 0;
+}
+
+/* What signal() is in a strict X/Open program. */
+extern void (*__sysv_signal(int, void (*)(int)))(int);
+
+static void crash(int signo)
+{
+  (void)signo;
+  _exit(66);
+}
+
+static void spin(void)
+{
+  void *h = library();
+  void *(*newstate)(void) = dlsym(h, "luaL_newstate");
+  int (*loadstring)(void *, const char *) = dlsym(h, "luaL_loadstring");
+  int (*pcall)(void *, int, int, int) = dlsym(h, "lua_pcall");
+  void (*openlibs)(void *) = dlsym(h, "luaL_openlibs");
+  void (*close_vm)(void *) = dlsym(h, "lua_close");
+  for (int i = 0; i < 200; i++) { /* VMs that go make faults for the guard */
+    void *L = newstate();
+    openlibs(L);
+    loadstring(L, "local function deep(n) if n > 0 then return 1 + deep(n - 1)"
+                  " end return 0 end "
+                  "for i = 1, 40 do coroutine.wrap(deep)(2000) end");
+    pcall(L, 0, 0, 0);
+    close_vm(L);
+  }
+}
+
+static int old_signal(void)
+{
+  __sysv_signal(SIGSEGV, crash);
+  spin();
+  return 0;
+}
+
+/* Crash handlers have alternate stacks of a few KB. */
+static int small_altstack(void)
+{
+  static char stack[4096];
+  stack_t ss = {.ss_sp = stack, .ss_size = sizeof stack};
+  if (sigaltstack(&ss, NULL))
+    return fail("sigaltstack");
+  spin();
+  return sigaltstack(NULL, &ss) || ss.ss_sp != stack || ss.ss_flags
+             ? fail("the alternate stack is gone")
+             : 0;
+}
+
+static const struct {
+  const char *name;
+  int (*run)(void);
+} checks[] = {
+    {"raw-child", raw_child},
+    {"old-signal", old_signal},
+    {"small-altstack", small_altstack},
+    {"urgent", urgent},
+    {"faults", faults},
+    {"segfault", segfault},
+    {"sent-segfault", sent_segfault},
+    {"forks", forks},
+    {"closes", closes},
+    {"quiet-fds", quiet_fds},
+    {"environment", environment},
+};
 
 int main(int argc, char **argv)
 {

@@ -118,6 +118,21 @@ static int resume_from_c(lua_State *L)
   return 0;
 }
 
+static int call_on_thread(lua_State *L) /* calls on another lua_State */
+{
+  lua_State *co = lua_newthread(L);
+  lua_pushvalue(L, 1);
+  lua_xmove(L, co, 1);
+  lua_call(co, 0, 0);
+  return 0;
+}
+
+static int resume_then_probe(lua_State *L)
+{
+  resume_from_c(L);
+  return probe(L);
+}
+
 static lua_State *new_vm(void)
 {
   lua_State *L = luaL_newstate();
@@ -126,6 +141,8 @@ static lua_State *new_vm(void)
   lua_register(L, "probe", probe);
   lua_register(L, "call_back", call_back);
   lua_register(L, "resume_from_c", resume_from_c);
+  lua_register(L, "call_on_thread", call_on_thread);
+  lua_register(L, "resume_then_probe", resume_then_probe);
   return L;
 }
 
@@ -229,6 +246,25 @@ START_TEST(test_a_coroutine_resumed_from_c)
          "local function frame() resume_from_c(body) return 1 end\n"
          "frame() return 1\n",
          "C 1@1 | C 2@2 0@3 | ");
+}
+END_TEST
+
+START_TEST(test_a_call_on_another_thread)
+{
+  expect("local function body() probe() return 1 end\n"
+         "local function frame() call_on_thread(body) return 1 end\n"
+         "frame() return 1\n",
+         "C 1@1 | C 2@2 0@3 | ");
+}
+END_TEST
+
+/* cur_L is the coroutine that has ended. */
+START_TEST(test_c_after_a_resume)
+{
+  expect("local function body() return 1 end\n"
+         "local function frame() resume_then_probe(body) return 1 end\n"
+         "frame() return 1\n",
+         "C 2@2 0@3 | ");
 }
 END_TEST
 
@@ -431,6 +467,8 @@ int main(void)
   tcase_add_test(c, test_a_callback_of_a_builtin_in_c);
   tcase_add_test(c, test_coroutines_stand_on_their_resumers);
   tcase_add_test(c, test_a_coroutine_resumed_from_c);
+  tcase_add_test(c, test_a_call_on_another_thread);
+  tcase_add_test(c, test_c_after_a_resume);
   tcase_add_test(c, test_depth_is_cut_and_said);
   tcase_add_test(c, test_identifies_the_vm);
   tcase_add_test(c, test_another_layout_is_unknown_not_misread);
