@@ -128,6 +128,7 @@ struct closing {
   uint64_t interval_ns;
   const char *zone; /* NULL: none */
   bool stopped;     /* the target was in state T */
+  bool too_soon;    /* it ended before it could be sampled, which was said */
 };
 /* The one line of honest accounting, without a newline. */
 void closing_line(struct strbuf *b, const struct closing *c);
@@ -146,7 +147,7 @@ void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 extern volatile sig_atomic_t signals_stop;
 /* SIGINT, SIGTERM and SIGHUP (unless ignored: nohup) raise signals_stop;
- * SIGPIPE is ignored. */
+ * SIGPIPE and SIGXFSZ are ignored. */
 void signals_install(void);
 /* Back to what they were, so that a second Ctrl-C ends the program. */
 void signals_restore(void);

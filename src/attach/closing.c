@@ -22,10 +22,15 @@ static void counted(struct strbuf *b, uint64_t n, const char *noun)
   strbuf_printf(b, "%" PRIu64 " %s%s", n, noun, n == 1 ? "" : "s");
 }
 
-/* Hertz with one digit after the point, none when it is 0. */
+/* Hertz with one digit after the point, none when it is 0; below 1 Hz with two
+ * digits that say something. */
 static void hertz(struct strbuf *b, double hz)
 {
   uint64_t tenths = (uint64_t)(hz * 10 + 0.5);
+  if (hz > 0 && hz < 1) {
+    strbuf_printf(b, "%.2g", hz);
+    return;
+  }
   strbuf_printf(b, "%" PRIu64, tenths / 10);
   if (tenths % 10)
     strbuf_printf(b, ".%" PRIu64, tenths % 10);
@@ -62,7 +67,7 @@ static void samples_part(struct strbuf *b, const struct closing *c)
                   c->zone ? c->zone : "?");
   strbuf_printf(b, ", %" PRIu64 " partial", a->partial);
   if (a->partial)
-    strbuf_add_str(b, " (a stack that does not reach its root)");
+    strbuf_add_str(b, " (a part of the stack is missing)");
   if (a->lua_partial)
     strbuf_printf(b, ", %" PRIu64 " with an incomplete Lua part",
                   a->lua_partial);
@@ -160,7 +165,7 @@ uint64_t closing_own_peak(void)
 void closing_why_empty(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
-  if (a->samples)
+  if (a->samples || c->too_soon)
     return;
   strbuf_add_str(b, "no samples: ");
   if (a->filtered)

@@ -23,10 +23,11 @@ struct record {
   struct profile *profile;
   struct session_account acc;
   enum session_end end;
-  bool stopped; /* the target was in state T */
-  bool tty;     /* progress line wanted */
-  bool shown;   /* and one stands there now */
-  bool told;    /* that there is no VM yet */
+  bool stopped;  /* the target was in state T */
+  bool too_soon; /* the command ended before it could be sampled */
+  bool tty;      /* progress line wanted */
+  bool shown;    /* and one stands there now */
+  bool told;     /* that there is no VM yet */
   struct error error;
 };
 
@@ -159,7 +160,11 @@ static void tell_end(const struct record *r)
 
 static void close_account(const struct record *r)
 {
-  struct closing c = {&r->acc, r->o->interval_ns, r->o->zone, r->stopped};
+  struct closing c = {.acc = &r->acc,
+                      .interval_ns = r->o->interval_ns,
+                      .zone = r->o->zone,
+                      .stopped = r->stopped,
+                      .too_soon = r->too_soon};
   struct strbuf b = STRBUF_INIT;
   if (r->o->quiet)
     return;
@@ -200,6 +205,7 @@ static bool ended_too_soon(struct record *r, enum result res)
 static enum result settle(struct record *r, enum result sampled)
 {
   if (ended_too_soon(r, sampled)) {
+    r->too_soon = true;
     if (!r->o->quiet)
       say("%d ended before a VM could be sampled in it", pid_of(r));
     sampled = RESULT_OK;

@@ -12,8 +12,15 @@ static struct {
 } kept[] = {{.signo = SIGINT},
             {.signo = SIGTERM},
             {.signo = SIGHUP},
-            {.signo = SIGPIPE}};
+            {.signo = SIGPIPE},
+            {.signo = SIGXFSZ}};
 #define KEPT (sizeof kept / sizeof kept[0])
+
+/* Those that a failing call reports as well. */
+static bool is_ignored(int signo)
+{
+  return signo == SIGPIPE || signo == SIGXFSZ;
+}
 
 static void on_stop(int signo)
 {
@@ -25,7 +32,7 @@ void signals_install(void)
 {
   for (size_t i = 0; i < KEPT; i++) {
     struct sigaction sa = {0};
-    sa.sa_handler = kept[i].signo == SIGPIPE ? SIG_IGN : on_stop;
+    sa.sa_handler = is_ignored(kept[i].signo) ? SIG_IGN : on_stop;
     sigemptyset(&sa.sa_mask);
     sigaction(kept[i].signo, &sa, &kept[i].old);
     /* nohup: a hang-up is not to end us. */
@@ -37,7 +44,7 @@ void signals_install(void)
 void signals_restore(void)
 {
   for (size_t i = 0; i < KEPT; i++)
-    if (kept[i].signo != SIGPIPE)
+    if (!is_ignored(kept[i].signo))
       sigaction(kept[i].signo, &kept[i].old, NULL);
 }
 

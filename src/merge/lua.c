@@ -86,6 +86,8 @@ static void push_c(struct merging *g, const struct tecs_frame *f,
 {
   const char *builtin = vm_builtin_text(g->vm, g->s->vm[f->vm].layout, f->pc);
   uint32_t text;
+  if (!builtin && !g->o->native) /* a function of the host is native code */
+    return;
   struct item *native = has_native ? native_of(g, f->value) : NULL;
   if (builtin) {
     text = merge_intern(g, builtin);

@@ -67,21 +67,27 @@ static void add(struct merging *g, uint32_t frame)
   m->stack[m->stack_count++] = frame;
 }
 
-/* How many items, from the innermost, the depth leaves; *cut: not all. */
+/* How many items, from the innermost, the depth leaves; *cut: not all.  Where
+ * it cuts, nothing is kept outside of the place where a VM's walk was cut:
+ * those frames would stand beside ones that they did not call. */
 static size_t kept_items(const struct merging *g, bool *cut)
 {
   const struct merge_memory *m = g->m;
   unsigned left = g->o->depth;
   size_t n = 0;
+  bool walk_cut = false;
   *cut = false;
   for (size_t i = 0; i < m->item_count; i++) {
-    if (m->item[i].mark)
+    if (m->item[i].mark) {
+      walk_cut = walk_cut || m->item[i].frame == m->fixed[FIXED_TRUNCATED];
       continue;
+    }
     if (!left--) {
       *cut = true;
       return n;
     }
-    n = i + 1;
+    if (!walk_cut)
+      n = i + 1;
   }
   return m->item_count;
 }

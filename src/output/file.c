@@ -281,7 +281,7 @@ static int write_regular(struct output_file *f, const struct strbuf *b)
 enum result output_file_finish(struct output_file *f, const struct strbuf *b,
                                struct error *e)
 {
-  struct sigaction ignore = {.sa_handler = SIG_IGN}, before;
+  struct sigaction ignore = {.sa_handler = SIG_IGN}, pipe_before, xfsz_before;
   enum result r;
   if (b->failed) {
     r = error_set(e, RESULT_NOMEM, "no memory for the result; %s is unchanged",
@@ -289,9 +289,11 @@ enum result output_file_finish(struct output_file *f, const struct strbuf *b,
     free_file(f);
     return r;
   }
-  sigaction(SIGPIPE, &ignore, &before);
+  sigaction(SIGPIPE, &ignore, &pipe_before);
+  sigaction(SIGXFSZ, &ignore, &xfsz_before);
   int err = f->base ? write_regular(f, b) : write_and_close(f, b);
-  sigaction(SIGPIPE, &before, NULL);
+  sigaction(SIGXFSZ, &xfsz_before, NULL);
+  sigaction(SIGPIPE, &pipe_before, NULL);
   if (err == EPIPE)
     r = error_set(e, RESULT_END, "nobody reads %s any more", f->path);
   else

@@ -40,7 +40,8 @@ enum result output_file_open(const char *path, struct output_file **out,
 /* A pipe that nobody reads any more: the result has no use. */
 bool output_file_reader_gone(const struct output_file *f);
 /* Writes everything and closes.  END: the reader of a pipe has gone.  Frees
- * the handle in every case.  SIGPIPE is ignored meanwhile. */
+ * the handle in every case.  SIGPIPE and SIGXFSZ are ignored meanwhile: an
+ * error is reported instead. */
 enum result output_file_finish(struct output_file *f, const struct strbuf *b,
                                struct error *e);
 /* Leaves what stood there before. */

@@ -222,6 +222,32 @@ static void lay_over(struct vm_walk *w, uint64_t T, uint64_t map, uint32_t n,
     overlay_add(w, 1, 0);
 }
 
+/* At the jump that ends a trace in another one: the stack has been restored
+ * and jit_base moved to the innermost frame already (lj_asm_x86.h,
+ * asm_tail_link), so the last snapshot must not be laid over it again. */
+static bool at_tail_jump(struct vm_walk *w, uint64_t T, uint64_t pc)
+{
+  uint64_t end = vm_load8(w->mem, T + w->lay->tr_mcode) +
+                 vm_load4(w->mem, T + w->lay->tr_szmcode);
+  return pc == end - 5 && vm_load1(w->mem, pc) == 0xe9; /* jmp rel32 */
+}
+
+/* The frame at jit_base is complete; the linked trace says where it goes on. */
+static bool leaf_at_tail(struct vm_walk *w, uint64_t T, uint64_t jit_base,
+                         uint64_t *f, uint64_t *pc)
+{
+  uint64_t trace = vm_load8(w->mem, jit_state(w) + w->lay->J_trace);
+  uint64_t link = vm_load2(w->mem, T + w->lay->tr_link);
+  uint64_t next = link ? vm_load8(w->mem, trace + 8 * link) : 0;
+  uint64_t start = next ? vm_load8(w->mem, next + w->lay->tr_startpc) + 4 : 0;
+  uint64_t pt = vm_func_proto(w->mem, w->lay,
+                              vm_load8(w->mem, jit_base - 16) & VM_GCV_MASK);
+  overlay_add(w, 1, 0);
+  *f = jit_base - 8;
+  *pc = pt && pc_in_proto(w, pt, start) ? start : 0;
+  return true;
+}
+
 bool leaf_in_trace(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   const struct vm_layout *lay = w->lay;
@@ -242,10 +268,12 @@ bool leaf_in_trace(struct vm_walk *w, uint64_t *f, uint64_t *pc)
                  4 * (uint64_t)vm_load4(w->mem, snap + lay->snap_mapofs);
   uint32_t nent = vm_load1(w->mem, snap + lay->snap_nent);
   uint64_t slot0 = jit_base - 16;
-  lay_over(w, T, map, nent, slot0);
   /* behind the entries: pc << 8 | base slot - 2 (lj_snap.c, SNAP_PC) */
   uint64_t last = vm_load8(w->mem, map + 4 * (uint64_t)nent);
   w->trace_frame = jit_base - 8;
+  if ((last & 255) && at_tail_jump(w, T, mcode_pc))
+    return leaf_at_tail(w, T, jit_base, f, pc);
+  lay_over(w, T, map, nent, slot0);
   *f = slot0 + 8 * ((last & 255) + 2) - 8;
   *pc = (last >> 8) + 4;
   return true;

@@ -445,9 +445,28 @@ static void line_is(const struct closing *c, const char *want)
 
 START_TEST(test_closing_line)
 {
-  struct closing c = {&plain, 1001001, NULL, false};
+  struct closing c = {.acc = &plain, .interval_ns = 1001001};
   line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 999 of 999 Hz "
               "for 5.0 s; 1 VM, 3 threads; engine agent, own CPU 2.5%");
+}
+END_TEST
+
+START_TEST(test_closing_line_slow)
+{
+  struct session_account a = {.ticks = 2,
+                              .sent = 2,
+                              .samples = 2,
+                              .vms = 1,
+                              .threads = 1,
+                              .elapsed_ns = 100000000000};
+  struct closing c = {.acc = &a, .interval_ns = 60 * UNITS_S};
+  line_is(&c, "2 samples of 2 sent, 0 lost, 0 partial; 0.02 of 0.017 Hz for "
+              "100.0 s; 1 VM, 1 thread; engine agent, own CPU 0.0%");
+  a.ticks = 0;
+  a.elapsed_ns = UNITS_S;
+  c.interval_ns = 2 * UNITS_S;
+  line_is(&c, "2 samples of 2 sent, 0 lost, 0 partial; 0 of 0.5 Hz for "
+              "1.0 s; 1 VM, 1 thread; engine agent, own CPU 0.0%");
 }
 END_TEST
 
@@ -466,11 +485,11 @@ START_TEST(test_closing_line_full)
   a.vms = 2;
   a.unknown_vms = 1;
   a.blocked_threads = 1;
-  struct closing c = {&a, 10000000, "a/b", false};
+  struct closing c = {.acc = &a, .interval_ns = 10000000, .zone = "a/b"};
   line_is(&c,
           "1 sample of 5001 sent, 11 lost (8 ring full, 2 not delivered, 1 bad "
-          "record), 4989 outside zone a/b, 1 partial (a stack that does not "
-          "reach its root), 2 with an incomplete Lua part; 999 of 100 Hz for "
+          "record), 4989 outside zone a/b, 1 partial (a part of the stack is "
+          "missing), 2 with an incomplete Lua part; 999 of 100 Hz for "
           "5.0 s, 1 late tick left out, 7 ticks of threads beyond the 128 that "
           "are sampled at once; 2 VMs (and 1 of a LuaJIT build that this "
           "version does not know), 3 threads (and 1 thread that blocks SIGURG, "
@@ -516,7 +535,7 @@ static void empty_is(const struct closing *c, const char *want)
 START_TEST(test_why_empty)
 {
   struct session_account a = {0};
-  struct closing c = {&a, 10000000, "z", false};
+  struct closing c = {.acc = &a, .interval_ns = 10000000, .zone = "z"};
   empty_is(&c, "target was idle");
   c.stopped = true;
   empty_is(&c, "stopped (state T)");
@@ -529,6 +548,10 @@ START_TEST(test_why_empty)
   empty_is(&c, "outside zone z");
   a.samples = 1;
   struct strbuf b = STRBUF_INIT;
+  closing_why_empty(&b, &c);
+  ck_assert_uint_eq(b.len, 0);
+  a = (struct session_account){0};
+  c.too_soon = true; /* that was the reason */
   closing_why_empty(&b, &c);
   ck_assert_uint_eq(b.len, 0);
 }
@@ -573,6 +596,7 @@ static TCase *other_case(void)
   tcase_add_test(tc, test_preload);
   tcase_add_test(tc, test_agent_by_environment);
   tcase_add_test(tc, test_closing_line);
+  tcase_add_test(tc, test_closing_line_slow);
   tcase_add_test(tc, test_closing_line_full);
   tcase_add_test(tc, test_closing_details);
   tcase_add_test(tc, test_why_empty);

@@ -349,6 +349,28 @@ START_TEST(test_depth_and_a_cut_walk)
 }
 END_TEST
 
+/* What stands outside of a walk's cut is not what called the frames within. */
+START_TEST(test_depth_outside_of_a_cut_walk)
+{
+  add_vm(~0);
+  add_lua(2);
+  add_lua(1);
+  add_cframe(0x200);
+  vms[0].error = TECS_WALK_DEPTH;
+  add_special(UNWIND_VM, 0x200);
+  add_host(host_run, 0x280);
+  add_host(host_main, 0x300);
+  add_start(0x400);
+  o.depth = 3;
+  expect("[truncated];main chunk (a.lua);burn (a.lua:2)_[I]");
+  o.depth = 1;
+  expect("[truncated];burn (a.lua:2)_[I]");
+  o.depth = 5;
+  expect("_start;host_main;host_run;[truncated];main chunk (a.lua);"
+         "burn (a.lua:2)_[I]");
+}
+END_TEST
+
 /* ---- options ---- */
 
 START_TEST(test_leaving_things_out)
@@ -371,8 +393,8 @@ START_TEST(test_leaving_things_out)
   o.zones = false;
   expect("_[I]");
   build_gsub(FF_C);
-  o.lua = true; /* functions of the host stay with the Lua frames */
-  expect("main chunk (a.lua);lib_gsub;update (a.lua:3);burn (a.lua:2)_[I]");
+  o.lua = true; /* functions of the host are no builtins */
+  expect("main chunk (a.lua);update (a.lua:3);burn (a.lua:2)_[I]");
 }
 END_TEST
 
@@ -572,6 +594,7 @@ static void add_tests(TCase *tc)
   tcase_add_test(tc, test_lost_frames);
   tcase_add_test(tc, test_depth);
   tcase_add_test(tc, test_depth_and_a_cut_walk);
+  tcase_add_test(tc, test_depth_outside_of_a_cut_walk);
   tcase_add_test(tc, test_leaving_things_out);
   tcase_add_test(tc, test_root);
   tcase_add_test(tc, test_lines);

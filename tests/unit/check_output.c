@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -312,6 +313,36 @@ START_TEST(test_full_device)
 }
 END_TEST
 
+static int over_the_limit(void)
+{
+  struct output_file *f;
+  struct error e;
+  struct rlimit limit;
+  signal(SIGXFSZ, SIG_DFL);
+  if (getrlimit(RLIMIT_FSIZE, &limit))
+    return 1;
+  limit.rlim_cur = 3;
+  if (setrlimit(RLIMIT_FSIZE, &limit) ||
+      output_file_open(path, &f, &e) != RESULT_OK ||
+      finish(f, "x 1\n", &e) != RESULT_IO)
+    return 2;
+  return !strstr(e.text, "File too large");
+}
+
+/* Neither SIGXFSZ nor a part of the file: the teardown sees an empty folder. */
+START_TEST(test_file_size_limit)
+{
+  pid_t pid = fork();
+  ck_assert_int_ge(pid, 0);
+  if (pid == 0)
+    _exit(over_the_limit());
+  int status;
+  ck_assert_int_eq(waitpid(pid, &status, 0), pid);
+  ck_assert_int_eq(status, 0);
+  ck_assert_int_ne(access(path, F_OK), 0);
+}
+END_TEST
+
 START_TEST(test_fifo_whose_reader_goes)
 {
   struct output_file *f;
@@ -439,6 +470,7 @@ static void add_file_tests(TCase *tc)
   tcase_add_test(tc, test_relative_path);
   tcase_add_test(tc, test_folder_refused);
   tcase_add_test(tc, test_full_device);
+  tcase_add_test(tc, test_file_size_limit);
   tcase_add_test(tc, test_fifo_whose_reader_goes);
   tcase_add_test(tc, test_stdout);
   tcase_add_test(tc, test_closed_stdout);
