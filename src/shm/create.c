@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -25,12 +26,24 @@
 #define F_SEAL_SHRINK 2
 #endif
 
+/* Growing a file beyond the program's limit would raise SIGXFSZ in it. */
+static bool within_limit(uint64_t size)
+{
+  struct rlimit limit;
+  return getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur == RLIM_INFINITY ||
+         size <= limit.rlim_cur;
+}
+
 /* An anonymous file: gone with the last process that has it, whichever way the
  * game ends; sealed, so that nobody can turn a load into SIGBUS by cutting
  * it.  The fixed part is backed before it is mapped; the rings only when a
  * collector comes (shm_back_rings). */
 static int make_file(void)
 {
+  if (!within_limit(SEGMENT_FIXED_SIZE)) {
+    errno = EFBIG;
+    return -1;
+  }
   int fd = (int)syscall(SYS_memfd_create, TECS_SEGMENT_NAME,
                         MFD_CLOEXEC | MFD_ALLOW_SEALING);
   if (fd < 0)
