@@ -28,7 +28,7 @@
 #define TECS_ABI_MAGIC UINT64_C(0x1a47455353434554) /* "TECSSEG\x1a" */
 #define TECS_ABI_ENDIAN UINT32_C(0x01020304)
 #define TECS_ABI_MAJOR 1
-#define TECS_ABI_MINOR 0
+#define TECS_ABI_MINOR 1
 #define TECS_ABI_OLDEST 1 /* oldest major whose readers understand this */
 
 #define TECS_SLOTS 128          /* threads sampled at the same time */
@@ -47,13 +47,18 @@ enum tecs_reason {
   TECS_REASON_NONE = 0,
   TECS_REASON_SIGNAL_TAKEN = 1, /* a handler could not be installed */
   TECS_REASON_NO_MEMORY = 2,
+  /* in state READY: the agent works, but did not do what TECS_AGENT asks for */
+  TECS_REASON_BAD_ENV = 3,      /* it can't be understood */
+  TECS_REASON_NO_COLLECTOR = 4, /* tecs-attach was not found or not started */
 };
 
 enum tecs_section_tag {
-  TECS_SECTION_CONTROL = 1, /* struct tecs_control, one */
-  TECS_SECTION_VMS = 2,     /* struct tecs_vm, TECS_VMS of them */
-  TECS_SECTION_SLOTS = 3,   /* struct tecs_slot, TECS_SLOTS of them */
-  TECS_SECTION_RINGS = 4,   /* bytes, one ring for each slot */
+  TECS_SECTION_CONTROL = 1,    /* struct tecs_control, one */
+  TECS_SECTION_VMS = 2,        /* struct tecs_vm, TECS_VMS of them */
+  TECS_SECTION_SLOTS = 3,      /* struct tecs_slot, TECS_SLOTS of them */
+  TECS_SECTION_RINGS = 4,      /* bytes, one ring for each slot */
+  TECS_SECTION_ABORTS = 5,     /* struct tecs_aborts, one */
+  TECS_SECTION_ABORT_ROWS = 6, /* struct tecs_abort, TECS_ABORT_ROWS */
 };
 
 struct tecs_section {
@@ -93,16 +98,23 @@ enum tecs_control_flag {
   TECS_CONTROL_NO_STACK = 1u, /* leave the native stack out of samples */
 };
 
-/* Written by the collector. */
+/* Written by the collector, apart from paused and stop: anyone who steers the
+ * session (another tecs-attach, the game through tecs.utils.profile). */
 struct tecs_control {
-  uint32_t session;      /* 0: none; otherwise new for every session */
-  uint32_t owner;        /* collector's pid, in its own namespace */
-  uint64_t owner_start;  /* its start time: a dead owner is recognised */
-  uint32_t rings_backed; /* rings [0, n) have memory behind them */
-  uint32_t flags;        /* enum tecs_control_flag */
-  uint32_t stack_max;    /* bytes of native stack copied per sample, at most */
-  uint32_t depth_max;    /* Lua frames per sample, at most */
-  uint64_t reserved[4];
+  uint32_t session;       /* 0: none; otherwise new for every session */
+  uint32_t owner;         /* collector's pid, in its own namespace */
+  uint64_t owner_start;   /* its start time: a dead owner is recognised */
+  uint32_t rings_backed;  /* rings [0, n) have memory behind them */
+  uint32_t flags;         /* enum tecs_control_flag */
+  uint32_t stack_max;     /* bytes of native stack copied per sample, at most */
+  uint32_t depth_max;     /* Lua frames per sample, at most */
+  uint32_t paused;        /* 1: ticks give no samples; 0 at a session's start */
+  uint32_t stop;          /* 1: the session is asked to end and write */
+  uint64_t vm;            /* only threads that run this VM (g); 0: all */
+  uint32_t trace_session; /* as session, of the trace-abort session */
+  uint32_t trace_owner;   /* its collector's pid; the game's own: the game */
+  uint32_t trace_paused;
+  uint32_t trace_stop;
 };
 
 enum tecs_vm_state {
@@ -123,7 +135,16 @@ struct tecs_vm {
   uint32_t tid;        /* thread that was seen running it first */
   uint32_t found;      /* enum tecs_vm_found */
   uint64_t zone_table; /* table of the loaded jit.zone, 0 when unknown */
-  uint64_t reserved;
+  uint32_t events;     /* enum tecs_vm_event */
+  uint32_t replaced_s; /* CLOCK_MONOTONIC, seconds: REPLACED since then */
+};
+
+/* What hears this VM's "trace" events; neither: no Lua API to install with. */
+enum tecs_vm_event {
+  TECS_VM_LISTENING = 1u << 0, /* the agent's listener, whoever else does */
+  TECS_VM_REPLACED = 1u << 1,  /* the game put another in its place, past
+                                  jit.attach; LISTENING only when that one
+                                  calls ours */
 };
 
 enum tecs_vm_found {
@@ -147,6 +168,47 @@ struct tecs_slot {
   uint32_t generation_seen;
   uint32_t fault_count; /* guarded loads that faulted */
   uint64_t agent_reserved[4];
+};
+
+/* ---- Trace aborts: totals and rows, counted by the agent ---- */
+
+#define TECS_ABORT_ROWS 16384u /* memory behind them comes as they fill */
+
+enum tecs_severity {
+  TECS_SEVERITY_INFO = 1,
+  TECS_SEVERITY_WARN = 2,
+  TECS_SEVERITY_BLACKLIST = 3,
+};
+
+/* Written by the agent.  All of it belongs to one session: the agent empties
+ * the table and sets session at the first event that it meets in a new one.  A
+ * reader that finds another number there: no event yet, everything is 0. */
+struct tecs_aborts {
+  uint32_t session; /* control.trace_session of these numbers; stored last */
+  uint32_t rows;    /* in use: [0, rows) */
+  uint64_t starts;  /* traces begun */
+  uint64_t stops;   /* traces completed */
+  uint64_t aborts;  /* all, benign ones included */
+  uint64_t flushes;
+  uint64_t overflow;   /* aborts that found no free row */
+  uint64_t blacklists; /* aborts of severity blacklist */
+  uint64_t reserved;
+};
+
+/* One distinct (reason, location, zone).  Texts are UTF-8 without control
+ * bytes other than tab, LF and CR, not NUL-terminated; cut ones have "..." in
+ * place of what is left out (of a location, its line is always whole). */
+struct tecs_abort {
+  uint32_t state;    /* 0 free, 1 being filled in, 2 in use; stored last */
+  uint32_t severity; /* enum tecs_severity: the worst seen */
+  uint64_t count;
+  uint64_t pt;        /* prototype being recorded at the abort, last seen */
+  uint32_t firstline; /* of that prototype */
+  uint32_t numline;
+  uint16_t reason_len, location_len, zone_len, reserved16;
+  char reason[128];
+  char location[256];
+  char zone[216];
 };
 
 /* ---- Records in a ring: 8-aligned, never across the ring's end ---- */
@@ -175,7 +237,8 @@ enum tecs_sample_flag {
   TECS_SAMPLE_FAULT = 1u << 0,     /* a guarded load faulted */
   TECS_SAMPLE_SYSCALL = 1u << 1,   /* interrupted in a system call */
   TECS_SAMPLE_STACK_CUT = 1u << 2, /* stack_max ended the copy */
-  TECS_SAMPLE_ZONES_CUT = 1u << 3,
+  TECS_SAMPLE_ZONES_CUT = 1u << 3, /* there is a TECS_ZONE_GAP */
+  TECS_SAMPLE_PAUSED = 1u << 4, /* control.paused was set: not to be counted */
 };
 
 /* x86-64 registers in DWARF numbering, then the return address column. */
@@ -183,7 +246,8 @@ enum { TECS_REGS = 17, TECS_REG_RSP = 7, TECS_REG_RIP = 16 };
 
 /* Followed by vm_count tecs_sample_vm (innermost VM first), lua_count
  * tecs_frame (innermost first, all VMs in that order), zone_count tecs_zone
- * (outermost first, VMs innermost first), then the native part. */
+ * (native ones, then those of the VMs, innermost VM first; each outermost
+ * first), then the native part. */
 struct tecs_sample {
   struct tecs_record rec;
   uint64_t time_ns; /* CLOCK_MONOTONIC */
@@ -270,12 +334,15 @@ enum tecs_zone_kind {
   TECS_ZONE_STRING = 1, /* value: string id */
   TECS_ZONE_NUMBER = 2, /* value: bits of a double */
   TECS_ZONE_OTHER = 3,  /* value: LuaJIT's internal type tag */
+  TECS_ZONE_GAP = 4,    /* value: how many zones are left out in this place */
 };
+
+#define TECS_ZONE_NATIVE UINT32_MAX /* pushed by native code: tecs/zone.h */
 
 struct tecs_zone {
   uint64_t value;
   uint32_t kind;
-  uint32_t vm; /* index into the sample's VMs */
+  uint32_t vm; /* index into the sample's VMs, or TECS_ZONE_NATIVE */
 };
 
 struct tecs_native {

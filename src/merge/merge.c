@@ -8,27 +8,33 @@
 
 /* ---- zones ---- */
 
-/* k-th zone of the sample from the outside: those of the outermost VM first.
- * The record has them by VM, innermost VM first. */
-static void zone_order(const struct sample_view *s, unsigned *vm, size_t *at)
+/* Where an iteration over a sample's zones is: the record has them by VM, the
+ * innermost VM first; from the outside, native ones come first, then those of
+ * the outermost VM. */
+struct zone_iter {
+  uint32_t vm;   /* whose zones are due */
+  unsigned left; /* VMs after that */
+  size_t at;
+};
+
+static struct zone_iter zone_start(const struct merging *g)
 {
-  size_t n = s->sample->zone_count;
-  while (*vm > 0) {
-    while (*at < n && s->zone[*at].vm != *vm - 1)
-      ++*at;
-    if (*at < n)
-      return;
-    *at = 0;
-    --*vm;
-  }
+  return (struct zone_iter){TECS_ZONE_NATIVE, g->s->sample->vm_count, 0};
 }
 
-static const char *zone_next(struct merging *g, unsigned *vm, size_t *at)
+static const char *zone_next(struct merging *g, struct zone_iter *it)
 {
-  zone_order(g->s, vm, at);
-  if (!*vm)
-    return NULL;
-  return vm_zone_text(g->vm, g->slot, &g->s->zone[(*at)++]);
+  const struct sample_view *s = g->s;
+  for (;;) {
+    while (it->at < s->sample->zone_count && s->zone[it->at].vm != it->vm)
+      it->at++;
+    if (it->at < s->sample->zone_count)
+      return vm_zone_text(g->vm, g->slot, &s->zone[it->at++]);
+    if (!it->left)
+      return NULL;
+    it->vm = --it->left;
+    it->at = 0;
+  }
 }
 
 static bool zone_matches(struct merging *g)
@@ -36,11 +42,10 @@ static bool zone_matches(struct merging *g)
   const char *prefix = g->o->zone_prefix, *text;
   if (!prefix || !*prefix)
     return true;
-  unsigned vm = g->s->sample->vm_count;
-  size_t at = 0;
+  struct zone_iter it = zone_start(g);
   struct strbuf *path = &g->m->text;
   strbuf_clear(path);
-  while ((text = zone_next(g, &vm, &at))) {
+  while ((text = zone_next(g, &it))) {
     if (path->len)
       strbuf_add(path, "/", 1);
     strbuf_add_str(path, text);
@@ -108,12 +113,16 @@ static uint32_t with_state(struct merging *g, uint32_t frame, char letter)
   return id;
 }
 
-static void add_state(struct merging *g)
+static char state_of(const struct sample_view *s)
+{
+  if (!s->sample->vm_count)
+    return 'C'; /* native code */
+  return vm_state_letter(s->vm[0].layout, s->vm[0].vmstate);
+}
+
+static void add_state(struct merging *g, char letter)
 {
   struct merge_memory *m = g->m;
-  char letter = 'C'; /* no VM: native code */
-  if (g->s->sample->vm_count)
-    letter = vm_state_letter(g->s->vm[0].layout, g->s->vm[0].vmstate);
   if (!g->o->state || !letter)
     return;
   if (!m->stack_count)
@@ -126,15 +135,14 @@ static void add_state(struct merging *g)
 static void compose(struct merging *g, struct merge_result *res)
 {
   struct merge_memory *m = g->m;
-  unsigned vm = g->s->sample->vm_count;
-  size_t at = 0;
+  struct zone_iter it = zone_start(g);
   const char *zone;
   bool cut;
   size_t n = kept_items(g, &cut);
   m->stack_count = 0;
   if (g->o->root) /* a thread may be called anything */
     add(g, merge_intern(g, g->o->root + vm_text_is_pending(g->o->root)));
-  while (g->o->zones && (zone = zone_next(g, &vm, &at)))
+  while (g->o->zones && (zone = zone_next(g, &it)))
     add(g, merge_intern(g, zone));
   if (cut)
     add(g, m->fixed[FIXED_TRUNCATED]);
@@ -143,7 +151,7 @@ static void compose(struct merging *g, struct merge_result *res)
     res->partial =
         res->partial || m->item[i - 1].frame == m->fixed[FIXED_PARTIAL];
   }
-  add_state(g);
+  add_state(g, res->state);
 }
 
 enum result merge_sample(const struct merge_options *o, unsigned slot,
@@ -160,7 +168,8 @@ enum result merge_sample(const struct merge_options *o, unsigned slot,
                       .vm = vm,
                       .m = merge_memory_of(p)};
   *res = (struct merge_result){.verdict = MERGE_FILTERED,
-                               .has_vm = s->sample->vm_count > 0};
+                               .has_vm = s->sample->vm_count > 0,
+                               .state = state_of(s)};
   if (!g.m)
     return RESULT_NOMEM;
   if (!zone_matches(&g))

@@ -35,6 +35,7 @@ struct merge_result {
   enum merge_verdict verdict;
   bool partial; /* the stack carries a [partial] mark */
   bool has_vm;
+  char state; /* N, I, C, G or J; 0: of an unknown layout */
 };
 
 /* Adds one stack with weight 1 to the profile: root, zones, [truncated] where

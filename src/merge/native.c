@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "merge/merge_internal.h"
-#include "util/utf8.h"
+#include "base/utf8.h"
 
 /* lj_vm_ffi_call is an ordinary C frame with its own unwind information, but
  * belongs to the VM's assembly (vm_x64.dasc). */

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "util/utf8.h"
+#include "base/utf8.h"
 
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 

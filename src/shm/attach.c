@@ -92,6 +92,15 @@ static enum result place_sections(struct shm *s, const struct tecs_header *h,
   s->vms = (struct tecs_vm *)(s->base + vms);
   s->slots = (struct tecs_slot *)(s->base + slots);
   s->rings = s->base + rings;
+  uint64_t aborts = section_at(h, TECS_SECTION_ABORTS,
+                               sizeof(struct tecs_aborts), 1, h->segment_size);
+  uint64_t rows =
+      section_at(h, TECS_SECTION_ABORT_ROWS, sizeof(struct tecs_abort),
+                 TECS_ABORT_ROWS, h->segment_size);
+  if (aborts && rows) { /* since minor 1 */
+    s->aborts = (struct tecs_aborts *)(s->base + aborts);
+    s->abort_rows = (struct tecs_abort *)(s->base + rows);
+  }
   return RESULT_OK;
 }
 

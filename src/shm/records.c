@@ -59,7 +59,7 @@ enum result record_sample(const struct tecs_record *rec, struct sample_view *v)
   for (unsigned i = 0; c.ok && i < s->lua_count; i++)
     c.ok = v->lua[i].vm < s->vm_count;
   for (unsigned i = 0; c.ok && i < s->zone_count; i++)
-    c.ok = v->zone[i].vm < s->vm_count;
+    c.ok = v->zone[i].vm < s->vm_count || v->zone[i].vm == TECS_ZONE_NATIVE;
   return c.ok ? RESULT_OK : RESULT_CORRUPT;
 }
 

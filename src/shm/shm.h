@@ -26,7 +26,9 @@ struct shm {
   struct tecs_vm *vms;
   struct tecs_slot *slots;
   uint8_t *rings;
-  uint8_t *scratch; /* collector: a record copied out of a ring */
+  struct tecs_aborts *aborts;    /* no memory behind these two before */
+  struct tecs_abort *abort_rows; /* shm_back_aborts; NULL: agent is older */
+  uint8_t *scratch;              /* collector: a record copied out of a ring */
 };
 
 /* ---- agent ---- */
@@ -44,6 +46,17 @@ void shm_destroy(struct shm *s);
  * `used` <= len of them visible. */
 void *shm_ring_reserve(struct tecs_slot *slot, uint8_t *ring, uint32_t len);
 void shm_ring_commit(struct tecs_slot *slot, uint32_t used);
+
+/* Puts memory behind the rows [from, to) of the abort table too; as
+ * shm_back_aborts. */
+enum result shm_back_abort_rows(struct shm *s, uint32_t from, uint32_t to);
+
+/* ---- either side ---- */
+
+/* Puts memory behind the abort totals and the first SHM_ABORT_STEP rows; it
+ * stays until the game ends.  FULL: there is none left. */
+#define SHM_ABORT_STEP 128u
+enum result shm_back_aborts(struct shm *s);
 
 /* ---- collector ---- */
 

@@ -13,12 +13,19 @@
 #define SEGMENT_SLOTS_OFFSET 16384u
 #define SEGMENT_RINGS_OFFSET 65536u /* page aligned: backed ring by ring */
 #define SEGMENT_FIXED_SIZE SEGMENT_RINGS_OFFSET
-#define SEGMENT_SIZE                                                           \
+#define SEGMENT_ABORTS_OFFSET                                                  \
   (SEGMENT_RINGS_OFFSET + (uint64_t)TECS_SLOTS * TECS_RING_BYTES)
+#define SEGMENT_ABORT_ROWS_OFFSET (SEGMENT_ABORTS_OFFSET + 4096u)
+/* backed when a trace session begins (shm_back_aborts) */
+#define SEGMENT_ABORTS_SIZE                                                    \
+  (4096u + (uint64_t)TECS_ABORT_ROWS * sizeof(struct tecs_abort))
+#define SEGMENT_SIZE (SEGMENT_ABORTS_OFFSET + SEGMENT_ABORTS_SIZE)
 
 _Static_assert(sizeof(struct tecs_section) == 32, "abi");
 _Static_assert(sizeof(struct tecs_header) == 384, "abi");
 _Static_assert(sizeof(struct tecs_control) == 64, "abi");
+_Static_assert(sizeof(struct tecs_aborts) == 64, "abi");
+_Static_assert(sizeof(struct tecs_abort) == 640, "abi");
 _Static_assert(sizeof(struct tecs_vm) == 64, "abi");
 _Static_assert(sizeof(struct tecs_slot) == 128, "abi");
 _Static_assert(sizeof(struct tecs_record) == 8, "abi");

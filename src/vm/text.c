@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "util/utf8.h"
+#include "base/utf8.h"
 #include "vm/vm_internal.h"
 
 #define MARK '\001'
@@ -244,6 +244,26 @@ const char *vm_frame_text(struct vm_store *s, unsigned slot, uint32_t proto_id,
       return NULL;
   }
   return interner_text(s->texts, id);
+}
+
+void vm_chunk_text(struct strbuf *out, const char *chunk, size_t len,
+                   uint32_t firstline)
+{
+  vm_chunk_show(out, chunk, len, firstline, false);
+}
+
+bool vm_frame_place(const struct vm_store *s, unsigned slot, uint32_t proto_id,
+                    struct vm_place *out)
+{
+  uint32_t index;
+  if (slot >= TECS_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
+    return false;
+  const struct vm_image *im = s->image[index];
+  *out = (struct vm_place){.chunk = interner_text(s->texts, im->shown_id),
+                           .firstline = im->firstline,
+                           .numline = im->numline,
+                           .pt = im->addr};
+  return true;
 }
 
 /* ---- placeholders ---- */

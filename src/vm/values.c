@@ -7,20 +7,7 @@
 
 #include "vm/vm_internal.h"
 #include "vmcore/layout.h"
-
-/* lj_obj.h, LJ_T*: a tag is the complement of one of these. */
-static const char *type_text(uint64_t tag)
-{
-  static const char *const names[] = {
-      "[nil]",     "[boolean]", "[boolean]",  "[lightuserdata]", "[string]",
-      "[upvalue]", "[thread]",  "[proto]",    "[function]",      "[trace]",
-      "[cdata]",   "[table]",   "[userdata]",
-  };
-  uint32_t t = (uint32_t)tag;
-  if (t > UINT32_MAX / 2)
-    t = ~t;
-  return t < sizeof names / sizeof *names ? names[t] : "[lost]";
-}
+#include "vmcore/texts.h"
 
 static const char *number_text(struct vm_store *s, uint64_t bits)
 {
@@ -45,8 +32,10 @@ const char *vm_zone_text(struct vm_store *s, unsigned slot,
     return "[lost]";
   case TECS_ZONE_NUMBER:
     return number_text(s, z->value);
+  case TECS_ZONE_GAP:
+    return "[zones left out]";
   default:
-    return type_text(z->value);
+    return vm_type_text((uint32_t)z->value);
   }
 }
 
@@ -54,10 +43,11 @@ const char *vm_builtin_text(const struct vm_store *s, uint32_t layout,
                             uint32_t ffid)
 {
   (void)s;
+  const struct vm_texts *texts = vm_texts_get(layout);
   /* lj_obj.h: FF_LUA 0, FF_C 1, builtins from 2. */
-  if (!vm_layout_get(layout) || ffid < 2 || ffid >= vm_ffnames_20220320_count)
+  if (!texts || ffid < 2 || ffid >= texts->ffnames)
     return NULL;
-  return vm_ffnames_20220320[ffid];
+  return texts->ffname[ffid];
 }
 
 /* lj_profile.c, profile_trigger. */

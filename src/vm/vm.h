@@ -47,6 +47,19 @@ bool vm_text_is_pending(const char *text);
 /* Appends what a placeholder of this store stands for by now, and what follows
  * it.  false: it is none of this store's. */
 bool vm_text_settle(struct vm_store *s, const char *text, struct strbuf *out);
+/* Where a prototype comes from.  The text lives as long as the store. */
+struct vm_place {
+  const char *chunk; /* as vm_chunk_text has it */
+  uint32_t firstline, numline;
+  uint64_t pt; /* address of the prototype */
+};
+/* Appends a chunk's name as texts show it: a path or a name without its mark,
+ * `[string "..."]` for source text. */
+void vm_chunk_text(struct strbuf *out, const char *chunk, size_t len,
+                   uint32_t firstline);
+/* false: no such prototype. */
+bool vm_frame_place(const struct vm_store *s, unsigned slot, uint32_t proto_id,
+                    struct vm_place *out);
 /* `string.gsub` for a builtin's ffid in this layout; NULL: not a builtin. */
 const char *vm_builtin_text(const struct vm_store *s, uint32_t layout,
                             uint32_t ffid);

@@ -107,7 +107,4 @@ bool vm_image_needs_name(const struct vm_image *im);
 /* Line at pc (a tecs_frame's); false: not known. */
 bool vm_image_line(const struct vm_image *im, uint32_t pc, uint32_t *line);
 
-extern const char *const vm_ffnames_20220320[];
-extern const unsigned vm_ffnames_20220320_count;
-
 #endif

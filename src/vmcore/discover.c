@@ -197,3 +197,9 @@ bool vm_asm_range(struct vm_mem *m, const struct vm_layout *lay, uint64_t g,
   *hi = last + ASM_TAIL;
   return true;
 }
+
+/* lj_jit.h, JIT_F_ON: the lowest bit since the flags were reordered in 2020. */
+bool vm_jit_on(struct vm_mem *m, const struct vm_layout *lay, uint64_t g)
+{
+  return vm_load4(m, g - lay->gg_g + lay->gg_J + lay->J_flags) & 1;
+}

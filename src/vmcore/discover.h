@@ -46,4 +46,8 @@ bool vm_asm_range(struct vm_mem *m, const struct vm_layout *lay, uint64_t g,
 /* An address in that code: where BC_MOV is interpreted. */
 uint64_t vm_asm_pc(struct vm_mem *m, const struct vm_layout *lay, uint64_t g);
 
+/* Is the VM's JIT compiler on?  It is off also where the jit library was never
+ * opened. */
+bool vm_jit_on(struct vm_mem *m, const struct vm_layout *lay, uint64_t g);
+
 #endif

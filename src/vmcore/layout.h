@@ -24,19 +24,20 @@ struct vm_layout {
       L_stack, L_cframe, L_stacksize;
   uint16_t stack_extra; /* LJ_STACK_EXTRA */
   /* global_State */
-  uint16_t g_gc_state, g_gc_root, g_vmevmask, g_vmstate, g_mainthref,
-      g_registrytv, g_cur_L, g_jit_base;
-  /* jit_State */
-  uint16_t J_trace, J_sizetrace, J_mcarea, J_szmcarea, J_szallmcarea;
+  uint16_t g_gc_state, g_gc_root, g_hookmask, g_vmevmask, g_vmstate,
+      g_mainthref, g_registrytv, g_cur_L, g_jit_base;
+  /* jit_State; cur, the trace being made, is its first field */
+  uint16_t J_flags, J_parent, J_exitno, J_trace, J_sizetrace, J_mcarea,
+      J_szmcarea, J_szallmcarea, J_penalty;
   /* GCstr (sizeof = offset of the bytes) */
   uint16_t str_sizeof, str_hash, str_len;
   /* GCproto (sizeof = offset of the bytecode) */
   uint16_t pt_sizeof, pt_numparams, pt_framesize, pt_sizebc, pt_k, pt_uv,
       pt_sizekgc, pt_sizekn, pt_sizept, pt_sizeuv, pt_flags, pt_chunkname,
       pt_firstline, pt_numline, pt_lineinfo, pt_uvinfo, pt_varinfo;
-  /* GCfunc; a C function's address at fn_f, a Lua function's upvalues at
-   * fn_uvptr, its bytecode at fn_pc */
-  uint16_t fn_ffid, fn_nupvalues, fn_env, fn_pc, fn_f, fn_uvptr;
+  /* GCfunc; a C function's address at fn_f and its upvalues at fn_upvalue, a
+   * Lua function's at fn_uvptr, its bytecode at fn_pc */
+  uint16_t fn_ffid, fn_nupvalues, fn_env, fn_pc, fn_f, fn_upvalue, fn_uvptr;
   /* GCupval */
   uint16_t uv_v;
   /* GCtab, Node */
@@ -44,7 +45,8 @@ struct vm_layout {
   uint16_t node_sizeof, node_val, node_key, node_next;
   /* GCtrace */
   uint16_t tr_nins, tr_ir, tr_nk, tr_nsnap, tr_snap, tr_snapmap, tr_startpt,
-      tr_startpc, tr_spadjust, tr_mcode, tr_szmcode, tr_traceno, tr_root,
+      tr_startpc, tr_startins, tr_spadjust, tr_mcode, tr_szmcode, tr_traceno,
+      tr_root,
       tr_link, tr_linktype;
   /* SnapShot */
   uint16_t snap_sizeof, snap_mapofs, snap_ref, snap_mcofs, snap_nslots,

@@ -49,6 +49,25 @@ uint64_t vm_func_proto(struct vm_mem *m, const struct vm_layout *lay,
   return vm_plausible(pt) && vm_is_proto(m, lay, pt) ? pt : 0;
 }
 
+/* lj_debug.c, lj_debug_line. */
+uint32_t vm_proto_line(struct vm_mem *m, const struct vm_layout *lay,
+                       uint64_t pt, uint32_t pos)
+{
+  uint64_t table = vm_load8(m, pt + lay->pt_lineinfo);
+  uint32_t size = vm_load4(m, pt + lay->pt_sizebc);
+  uint32_t first = vm_load4(m, pt + lay->pt_firstline);
+  uint32_t lines = vm_load4(m, pt + lay->pt_numline);
+  unsigned width = lines < 256 ? 1 : lines < 65536 ? 2 : 4;
+  if (!table || pos > size)
+    return 0;
+  if (pos == size)
+    return first + lines;
+  if (!pos)
+    return first;
+  return first +
+         (uint32_t)m->load(m, table + (uint64_t)(pos - 1) * width, width);
+}
+
 bool pc_in_proto(struct vm_walk *w, uint64_t pt, uint64_t pc)
 {
   uint64_t bc = pt + w->lay->pt_sizeof;

@@ -76,5 +76,9 @@ bool vm_is_proto(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt);
 /* Prototype of a Lua function, 0 for anything else. */
 uint64_t vm_func_proto(struct vm_mem *m, const struct vm_layout *lay,
                        uint64_t fn);
+/* Line of instruction number pos, counted from the function's header; 0:
+ * unknown. */
+uint32_t vm_proto_line(struct vm_mem *m, const struct vm_layout *lay,
+                       uint64_t pt, uint32_t pos);
 
 #endif

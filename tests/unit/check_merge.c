@@ -137,6 +137,32 @@ START_TEST(test_two_vms)
 }
 END_TEST
 
+/* Zones of native code stand before those of every VM, wherever they are. */
+START_TEST(test_native_zones)
+{
+  build_simple(~0);
+  add_zone(0, 1, "lua");
+  add_zone(TECS_ZONE_NATIVE, 2, "frame");
+  add_zone(TECS_ZONE_NATIVE, 3, "update");
+  zones[zone_count++] = (struct tecs_zone){
+      .kind = TECS_ZONE_GAP, .value = 7, .vm = TECS_ZONE_NATIVE};
+  expect("frame;update;[zones left out];lua;_start;host_main;host_run;"
+         "main chunk (a.lua);burn (a.lua:2)_[I]");
+  o.zone_prefix = "frame/update";
+  merge();
+  ck_assert_int_eq(res.verdict, MERGE_KEPT);
+  o.zone_prefix = "lua";
+  merge();
+  ck_assert_int_eq(res.verdict, MERGE_FILTERED);
+  clear_sample(); /* a thread without a VM */
+  o.zone_prefix = NULL;
+  add_zone(TECS_ZONE_NATIVE, 2, "frame");
+  add_host(host_main, 0x300);
+  add_start(0x400);
+  expect("frame;_start;host_main_[C]");
+}
+END_TEST
+
 /* A VM that calls another that calls the first: its frames come as one list. */
 START_TEST(test_vms_in_turns)
 {
@@ -581,6 +607,7 @@ static void add_tests(TCase *tc)
   tcase_add_test(tc, test_assembly_builtins);
   tcase_add_test(tc, test_coroutine);
   tcase_add_test(tc, test_two_vms);
+  tcase_add_test(tc, test_native_zones);
   tcase_add_test(tc, test_vms_in_turns);
   tcase_add_test(tc, test_bare_cframe);
   tcase_add_test(tc, test_vm_assembly_is_not_shown);

@@ -60,6 +60,13 @@ static void list_segment(void)
   FIELD(tecs_control, flags);
   FIELD(tecs_control, stack_max);
   FIELD(tecs_control, depth_max);
+  FIELD(tecs_control, paused);
+  FIELD(tecs_control, stop);
+  FIELD(tecs_control, vm);
+  FIELD(tecs_control, trace_session);
+  FIELD(tecs_control, trace_owner);
+  FIELD(tecs_control, trace_paused);
+  FIELD(tecs_control, trace_stop);
 }
 
 static void list_tables(void)
@@ -75,6 +82,8 @@ static void list_tables(void)
   FIELD(tecs_vm, tid);
   FIELD(tecs_vm, found);
   FIELD(tecs_vm, zone_table);
+  FIELD(tecs_vm, events);
+  FIELD(tecs_vm, replaced_s);
   SIZE(tecs_slot);
   FIELD(tecs_slot, tid);
   FIELD(tecs_slot, generation);
@@ -159,6 +168,33 @@ static void list_images(void)
   FIELD(tecs_mcode, count);
 }
 
+static void list_aborts(void)
+{
+  int n = (int)strlen(out);
+  SIZE(tecs_aborts);
+  FIELD(tecs_aborts, session);
+  FIELD(tecs_aborts, rows);
+  FIELD(tecs_aborts, starts);
+  FIELD(tecs_aborts, stops);
+  FIELD(tecs_aborts, aborts);
+  FIELD(tecs_aborts, flushes);
+  FIELD(tecs_aborts, overflow);
+  FIELD(tecs_aborts, blacklists);
+  SIZE(tecs_abort);
+  FIELD(tecs_abort, state);
+  FIELD(tecs_abort, severity);
+  FIELD(tecs_abort, count);
+  FIELD(tecs_abort, pt);
+  FIELD(tecs_abort, firstline);
+  FIELD(tecs_abort, numline);
+  FIELD(tecs_abort, reason_len);
+  FIELD(tecs_abort, location_len);
+  FIELD(tecs_abort, zone_len);
+  FIELD(tecs_abort, reason);
+  FIELD(tecs_abort, location);
+  FIELD(tecs_abort, zone);
+}
+
 /* tests/golden/abi-1.txt is what readers of major version 1 rely on. */
 START_TEST(test_layout_is_golden)
 {
@@ -176,6 +212,7 @@ START_TEST(test_layout_is_golden)
   list_tables();
   list_samples();
   list_images();
+  list_aborts();
   ck_assert_str_eq(out, want);
 }
 END_TEST
@@ -391,7 +428,7 @@ static void huge(struct tecs_header *h)
 }
 static void short_rings(struct tecs_header *h)
 {
-  h->segment_size = 65536 + 1024;
+  h->segment_size = 65536 + 1024; /* also without the abort table */
 }
 
 START_TEST(test_attach_accepts_and_refuses)
@@ -457,6 +494,31 @@ START_TEST(test_rings_are_backed_and_released)
 }
 END_TEST
 
+/* The file grows with the rows that have memory. */
+START_TEST(test_abort_rows_are_backed_step_by_step)
+{
+  struct stat st;
+  struct shm a;
+  ck_assert_int_eq(shm_create(&a, "t", 1), RESULT_OK);
+  off_t rows = (uint8_t *)a.abort_rows - a.base;
+  off_t row = sizeof(struct tecs_abort);
+  ck_assert_int_eq(shm_back_aborts(&a), RESULT_OK);
+  ck_assert_int_eq(fstat(a.fd, &st), 0);
+  ck_assert_int_ge(st.st_size, rows + SHM_ABORT_STEP * row);
+  ck_assert_int_lt(st.st_size, rows + 2 * SHM_ABORT_STEP * row);
+  memset(a.aborts, 1, sizeof *a.aborts);
+  memset(a.abort_rows, 1, SHM_ABORT_STEP * sizeof *a.abort_rows);
+  ck_assert_int_eq(shm_back_abort_rows(&a, SHM_ABORT_STEP, 2 * SHM_ABORT_STEP),
+                   RESULT_OK);
+  memset(a.abort_rows, 1, 2 * SHM_ABORT_STEP * sizeof *a.abort_rows);
+  ck_assert_int_eq(shm_back_abort_rows(&a, 8, 8), RESULT_FULL);
+  ck_assert_int_eq(shm_back_abort_rows(&a, 0, TECS_ABORT_ROWS + 1),
+                   RESULT_FULL);
+  ck_assert_int_eq(TECS_ABORT_ROWS % SHM_ABORT_STEP, 0);
+  shm_destroy(&a);
+}
+END_TEST
+
 /* ---- records ---- */
 
 START_TEST(test_sample_counts_are_checked)
@@ -495,6 +557,11 @@ START_TEST(test_sample_counts_are_checked)
   f[1].vm = 1; /* there is no second VM */
   ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
   f[1].vm = 0;
+  struct tecs_zone *z = (struct tecs_zone *)(f + 2);
+  z->vm = 1;
+  ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
+  z->vm = TECS_ZONE_NATIVE; /* which needs no VM */
+  ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_OK);
   r.s.stack_len = UINT32_MAX & ~7u;
   ck_assert_int_eq(record_sample(&r.s.rec, &v), RESULT_CORRUPT);
   r.s.stack_len = 16;
@@ -545,6 +612,7 @@ int main(void)
   tcase_add_test(c, test_attach_wants_the_seal);
   tcase_add_test(c, test_segment_is_private_and_can_not_shrink);
   tcase_add_test(c, test_rings_are_backed_and_released);
+  tcase_add_test(c, test_abort_rows_are_backed_step_by_step);
   tcase_add_test(c, test_sample_counts_are_checked);
   tcase_add_test(c, test_image_lengths_are_checked);
   suite_add_tcase(s, c);

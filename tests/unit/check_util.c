@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/csv.h"
+#include "base/utf8.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/idmap.h"
 #include "util/interner.h"
 #include "util/strbuf.h"
-#include "util/utf8.h"
 
 /* ---- interner ---- */
 
@@ -224,6 +225,37 @@ START_TEST(test_hash_is_fnv1a)
 }
 END_TEST
 
+/* RFC 4180; and no formulas. */
+START_TEST(test_csv_cell)
+{
+  static const struct {
+    const char *text, *cell;
+  } row[] = {{"", ""},
+             {"plain", "plain"},
+             {" spaces ", " spaces "},
+             {"a,b", "\"a,b\""},
+             {"say \"hi\"", "\"say \"\"hi\"\"\""},
+             {"two\nlines", "\"two\nlines\""},
+             {"cr\rhere", "\"cr\rhere\""},
+             {"=SUM(A1)", "'=SUM(A1)"},
+             {"+1", "'+1"},
+             {"-1", "'-1"},
+             {"@x", "'@x"},
+             {"\tx", "'\tx"},
+             {"\rx", "\"'\rx\""},
+             {"=\"\"", "\"'=\"\"\"\"\""},
+             {"a=b", "a=b"}};
+  for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
+    char cell[CSV_CELL_MAX(16)];
+    size_t len = strlen(row[i].text);
+    size_t n = csv_cell(cell, row[i].text, len);
+    ck_assert_uint_le(n, CSV_CELL_MAX(len));
+    ck_assert_uint_eq(n, strlen(row[i].cell));
+    ck_assert(!memcmp(cell, row[i].cell, n));
+  }
+}
+END_TEST
+
 int main(void)
 {
   Suite *s = suite_create("util");
@@ -241,6 +273,7 @@ int main(void)
   tcase_add_test(tc, test_utf8_cuts);
   tcase_add_test(tc, test_error_set);
   tcase_add_test(tc, test_hash_is_fnv1a);
+  tcase_add_test(tc, test_csv_cell);
   SRunner *sr = srunner_create(s);
   srunner_set_tap(sr, "-");
   srunner_run_all(sr, CK_SILENT);

@@ -366,6 +366,7 @@ START_TEST(test_zone_values)
   ck_assert_str_eq(zone(TECS_ZONE_OTHER, 2), "[boolean]");
   ck_assert_str_eq(zone(TECS_ZONE_OTHER, 10), "[cdata]");
   ck_assert_str_eq(zone(TECS_ZONE_OTHER, 1000), "[lost]");
+  ck_assert_str_eq(zone(TECS_ZONE_GAP, 9936), "[zones left out]");
   ck_assert_str_eq(zone(77, 0), "[nil]");
 }
 END_TEST

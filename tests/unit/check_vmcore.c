@@ -383,28 +383,40 @@ END_TEST
 
 /* ---- zones ---- */
 
-static void expect_zones(const char *script, const char *want)
+/* The zones of L as `a/b/`, at most 4; `...n/` where n are left out. */
+static const char *zone_text(lua_State *L, struct vm_zone_place *place)
 {
-  lua_State *L = new_vm();
-  struct vm_zone_place place = {0};
+  static char text[256];
   const struct vm_layout *lay = vm_layout_get(0);
   uint64_t g, value[4];
-  bool cut;
-  char text[256] = "";
-  ck_assert_msg(!luaL_dostring(L, script), "%s", lua_tostring(L, -1));
+  uint32_t left_out = 0;
   vm_identify(&mem, (uint64_t)L, &g);
-  uint64_t table = vm_zone_table(&mem, lay, g, &place);
-  ck_assert(table);
-  unsigned n = vm_zone_read(&mem, lay, table, value, 4, &cut);
-  for (unsigned i = 0; i < n; i++)
+  uint64_t table = vm_zone_table(&mem, lay, g, place);
+  unsigned n = table ? vm_zone_read(&mem, lay, table, value, 4, &left_out) : 0;
+  *text = '\0';
+  for (unsigned i = 0; i < n; i++) {
+    if (left_out && i == 2)
+      sprintf(text + strlen(text), "...%u/", left_out);
     sprintf(text + strlen(text), "%s/",
             vm_itype_inv(value[i]) == VM_GCT_STR
                 ? (const char *)(value[i] & VM_GCV_MASK) + lay->str_sizeof
                 : "?");
-  if (cut)
-    strcat(text, "...");
-  ck_assert_str_eq(text, want);
-  ck_assert_uint_eq(vm_zone_table(&mem, lay, g, &place), table);
+  }
+  return text;
+}
+
+static void run(lua_State *L, const char *script)
+{
+  ck_assert_msg(!luaL_dostring(L, script), "%s", lua_tostring(L, -1));
+}
+
+static void expect_zones(const char *script, const char *want)
+{
+  lua_State *L = new_vm();
+  struct vm_zone_place place = {0};
+  run(L, script);
+  ck_assert_str_eq(zone_text(L, &place), want);
+  ck_assert_str_eq(zone_text(L, &place), want); /* from where it was found */
   lua_close(L);
 }
 
@@ -417,10 +429,80 @@ START_TEST(test_zones_of_the_stock_module)
                "a/");
   expect_zones("local z = require 'jit.zone' for i = 1, 4 do z('x') end",
                "x/x/x/x/");
-  expect_zones("local z = require 'jit.zone' for i = 1, 9 do z('x') end",
-               "x/x/x/x/...");
+  expect_zones("local z = require 'jit.zone' for i = 1, 5 do z('x'..i) end",
+               "x1/x2/...1/x4/x5/");
+  expect_zones("local z = require 'jit.zone' for i = 1, 9 do z('x'..i) end",
+               "x1/x2/...5/x8/x9/");
   expect_zones("local z = require 'jit.zone' z('a') z:flush() z('b')", "b/");
   expect_zones("local z = require 'jit.zone' z('a') z(42)", "a/?/");
+}
+END_TEST
+
+/* While the table grows, its last entries are in the hash part: at no depth is
+ * a name missing. */
+START_TEST(test_deep_zones)
+{
+  lua_State *L = new_vm();
+  struct vm_zone_place place = {0};
+  char want[64];
+  run(L, "zone = require 'jit.zone' n = 0");
+  for (unsigned n = 1; n <= 10000; n++) {
+    run(L, "n = n + 1 zone(tostring(n))");
+    if (n < 5)
+      continue;
+    sprintf(want, "1/2/...%u/%u/%u/", n - 4, n - 1, n);
+    ck_assert_str_eq(zone_text(L, &place), want);
+  }
+  run(L, "for i = 1, 9997 do zone() end");
+  ck_assert_str_eq(zone_text(L, &place), "1/2/3/");
+  run(L, "zone:flush()");
+  ck_assert_str_eq(zone_text(L, &place), "");
+  lua_close(L);
+}
+END_TEST
+
+/* Names in the array, room for a few; fields of the game's own are put into the
+ * table, which is laid out anew by what is in it. */
+START_TEST(test_zones_of_a_table_made_ahead)
+{
+  lua_State *L = new_vm();
+  struct vm_zone_place place = {0};
+  lua_createtable(L, 7, 2);
+  lua_setglobal(L, "t");
+  run(L, "package.loaded['jit.zone'] = t");
+  ck_assert_str_eq(zone_text(L, &place), "");
+  run(L, "t[1] = 'a' t[2] = 'b'");
+  ck_assert_str_eq(zone_text(L, &place), "a/b/");
+  run(L, "t.x, t.y, t.z = 1, 2, 3 t[3] = 'c' t[4] = 'd'");
+  ck_assert_str_eq(zone_text(L, &place), "a/b/c/d/");
+  run(L, "for i = 4, 1, -1 do t[i] = nil end t.u, t.v = 4, 5 t[1] = 'e'");
+  ck_assert_str_eq(zone_text(L, &place), "e/");
+  lua_close(L);
+}
+END_TEST
+
+/* The agent's own module is read when the game has put something in its place
+ * that holds no zones. */
+START_TEST(test_the_agents_module_is_kept)
+{
+  lua_State *L = new_vm();
+  struct vm_zone_place place = {0};
+  run(L, "own = {'a', 'b'} package.loaded['jit.zone'] = own");
+  lua_getglobal(L, "own");
+  lua_setfield(L, LUA_REGISTRYINDEX, VM_ZONE_OWN);
+  ck_assert_str_eq(zone_text(L, &place), "a/b/");
+  run(L, "package.loaded['jit.zone'] = setmetatable({}, {})");
+  ck_assert_str_eq(zone_text(L, &place), "a/b/");
+  run(L, "package.loaded['jit.zone'][1] = 'other'");
+  ck_assert_str_eq(zone_text(L, &place), "other/");
+  run(L, "package.loaded['jit.zone'] = nil");
+  ck_assert_str_eq(zone_text(L, &place), "a/b/");
+  run(L, "package.loaded['jit.zone'] = 'no table'");
+  ck_assert_str_eq(zone_text(L, &place), "a/b/");
+  lua_pushnil(L);
+  lua_setfield(L, LUA_REGISTRYINDEX, VM_ZONE_OWN);
+  ck_assert_str_eq(zone_text(L, &place), "");
+  lua_close(L);
 }
 END_TEST
 
@@ -475,6 +557,9 @@ int main(void)
   tcase_add_test(c, test_garbage_is_no_vm);
   tcase_add_test(c, test_asm_range_holds_the_interpreter);
   tcase_add_test(c, test_zones_of_the_stock_module);
+  tcase_add_test(c, test_deep_zones);
+  tcase_add_test(c, test_zones_of_a_table_made_ahead);
+  tcase_add_test(c, test_the_agents_module_is_kept);
   tcase_add_test(c, test_no_zone_module_is_no_zone);
   tcase_add_test(c, test_a_replaced_module_is_noticed);
   suite_add_tcase(s, c);

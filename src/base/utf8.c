@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "util/utf8.h"
+#include "base/utf8.h"
 
 #include <stdbool.h>
 

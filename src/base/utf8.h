@@ -2,8 +2,8 @@
  *
  * UTF-8, as far as texts of other programs need it: any bytes may come in.
  */
-#ifndef UTIL_UTF8_H
-#define UTIL_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stddef.h>
 #include <stdint.h>
