@@ -6,7 +6,7 @@
  *    never allocates, locks, prints, exits or calls into the VM, and keeps its
  *    working memory out of the thread's stack;
  *  - on the game's own threads, at points where the VM may be used:
- *    interpose.c, install.c, names.c.
+ *    interpose.c, install.c, names.c, events.c, aborts*.c, profile*.c.
  */
 #ifndef AGENT_AGENT_INTERNAL_H
 #define AGENT_AGENT_INTERNAL_H
@@ -24,20 +24,24 @@
 #include "vmcore/walk.h"
 #include "vmcore/zone.h"
 
-/* State without which nothing works.  ready is set last. */
+/* State without which nothing works.  *ready is set last; it lies in a page
+ * that the kernel wipes in every child, a raw clone's too, where no fork
+ * handler runs and the segment is not mapped. */
 struct agent {
   struct shm shm;
   pid_t pid;
   uint32_t cookie;
   uint64_t main_stack_end; /* of the main thread's stack */
-  volatile uint32_t ready;
+  volatile uint32_t *ready;
+  bool started;
 };
 extern struct agent agent;
 
-/* Ready, and in the process that it was made ready in?  A child by a raw clone
- * runs no fork handler and has no segment.  Not for the handler: a tick is
- * never sent to such a child. */
-bool agent_here(void);
+/* May the segment be touched?  Cheap, and safe in a handler. */
+static inline bool agent_ready(void)
+{
+  return agent.ready && *agent.ready;
+}
 
 /* For variables of a thread: resolved without a call, so that a handler may
  * use them.  The library is there from the program's start. */
@@ -83,6 +87,8 @@ struct vm_entry {
   uint32_t tid;
   uint32_t found;              /* enum tecs_vm_found */
   volatile uint32_t installed; /* modules and events are in place */
+  uint32_t events;             /* enum tecs_vm_event */
+  uint32_t replaced_s;
   struct vm_zone_place zone;
 };
 struct vm_entry *registry_at(unsigned index); /* index < TECS_VMS */
@@ -95,6 +101,8 @@ struct vm_entry *registry_add(struct vm_mem *m, uint32_t layout, uint64_t g,
 void registry_add_unknown(uint64_t g, enum tecs_vm_found found);
 void registry_remove(uint64_t g);
 struct vm_entry *registry_find(uint64_t g);
+/* Says what hears the VM's "trace" event: enum tecs_vm_event. */
+void registry_events(struct vm_entry *e, uint32_t events);
 /* Writes all entries into a new segment (fork child). */
 void registry_republish(void);
 
@@ -102,7 +110,7 @@ void registry_republish(void);
 
 #define INTERN_ENTRIES 4096
 #define FRAMES_MAX 1280
-#define ZONES_MAX 64
+#define ZONES_MAX 64 /* of one VM or of native code */
 #define LIVE_MAX 8
 
 struct intern_entry {
@@ -131,7 +139,7 @@ struct slot_state {
   unsigned vm_count;
   struct tecs_frame frame[FRAMES_MAX];
   unsigned frame_count;
-  struct tecs_zone zone[ZONES_MAX];
+  struct tecs_zone zone[(LIVE_MAX + 1) * (ZONES_MAX + 1)]; /* 1: a gap */
   unsigned zone_count;
   uint32_t flags; /* enum tecs_sample_flag */
   struct intern_entry intern[INTERN_ENTRIES];
@@ -158,7 +166,8 @@ void context_capture(struct vm_mem *m, struct moment *mo, const ucontext_t *uc,
 /* ---- intern.c ---- */
 void intern_reset(struct slot_state *s);
 uint32_t intern_proto(void *slot_state, uint64_t pt);
-uint32_t intern_string(struct slot_state *s, uint64_t str);
+uint32_t intern_string(struct slot_state *s, uint64_t str); /* a GCstr */
+uint32_t intern_text(struct slot_state *s, const char *text);
 void intern_mcode(struct slot_state *s, const struct vm_entry *vm,
                   unsigned index);
 
@@ -179,5 +188,8 @@ uint32_t names_proto_key(struct vm_mem *m, const struct vm_layout *lay,
 /* lua_State L may be used by this thread now.  Registers its VM and installs
  * modules and events once. */
 void install_into(void *L, enum tecs_vm_found found);
+/* The package library of L, into which things are installed, is being opened.
+ */
+void install_loaded(void *L);
 
 #endif

@@ -31,7 +31,7 @@ static uint64_t signal_value(const siginfo_t *info)
 
 static bool is_tick(const siginfo_t *info)
 {
-  return agent.ready && info->si_code == SI_QUEUE &&
+  return agent_ready() && info->si_code == SI_QUEUE &&
          signal_value(info) >> 32 == agent.cookie;
 }
 

@@ -156,6 +156,21 @@ uint32_t intern_proto(void *slot_state, uint64_t pt)
 
 /* ---- strings ---- */
 
+static uint32_t send_string(struct slot_state *s, uint64_t bytes, uint32_t len,
+                            uint32_t full)
+{
+  struct tecs_string head = {.id = s->next_id, .full_len = full, .len = len};
+  head.rec.type = TECS_RECORD_STRING;
+  head.rec.len = (uint32_t)sizeof head + pad8(len);
+  uint8_t *to = shm_ring_reserve(s->slot, s->ring, head.rec.len);
+  if (!to)
+    return 0;
+  memcpy(to, &head, sizeof head);
+  guard_copy(to + sizeof head, bytes, len);
+  shm_ring_commit(s->slot, head.rec.len);
+  return head.id;
+}
+
 uint32_t intern_string(struct slot_state *s, uint64_t str)
 {
   const struct vm_layout *lay = s->lay;
@@ -164,17 +179,30 @@ uint32_t intern_string(struct slot_state *s, uint64_t str)
   struct intern_entry *e = lookup(s, str);
   if (e->addr == str && e->key == key)
     return e->id;
-  struct tecs_string head = {.id = s->next_id, .full_len = full};
-  head.len = full < STRING_MAX ? full : STRING_MAX;
-  head.rec.type = TECS_RECORD_STRING;
-  head.rec.len = (uint32_t)sizeof head + pad8(head.len);
-  uint8_t *to = shm_ring_reserve(s->slot, s->ring, head.rec.len);
-  if (!to)
+  uint32_t len = full < STRING_MAX ? full : STRING_MAX;
+  if (!send_string(s, str + lay->str_sizeof, len, full))
     return 0;
-  memcpy(to, &head, sizeof head);
-  guard_copy(to + sizeof head, str + lay->str_sizeof, head.len);
-  shm_ring_commit(s->slot, head.rec.len);
   return remember(s, e, str, key);
+}
+
+/* Text of the game's own, which it may change: the key is what it says now.
+ * What is longer than STRING_MAX has a full length that says so. */
+uint32_t intern_text(struct slot_state *s, const char *text)
+{
+  uint64_t at = (uint64_t)text;
+  uint32_t len = 0, key = 2166136261u, c, faults = s->mem.faults;
+  while (len < STRING_MAX && (c = vm_load1(&s->mem, at + len))) {
+    key = (key ^ c) * FNV_PRIME;
+    len++;
+  }
+  if (s->mem.faults != faults)
+    return 0;
+  struct intern_entry *e = lookup(s, at);
+  if (e->addr == at && e->key == key)
+    return e->id;
+  if (!send_string(s, at, len, len + (len == STRING_MAX)))
+    return 0;
+  return remember(s, e, at, key);
 }
 
 /* ---- machine code areas ---- */

@@ -51,7 +51,7 @@ lua_State *luaL_newstate(void)
 {
   REAL(luaL_newstate);
   lua_State *L = real ? real() : NULL;
-  if (L && agent_here())
+  if (L && agent_ready())
     install_into(L, TECS_FOUND_API);
   return L;
 }
@@ -60,7 +60,7 @@ lua_State *lua_newstate(void *alloc, void *ud, unsigned seed)
 {
   REAL(lua_newstate);
   lua_State *L = real ? real(alloc, ud, seed) : NULL;
-  if (L && agent_here())
+  if (L && agent_ready())
     install_into(L, TECS_FOUND_API);
   return L;
 }
@@ -68,7 +68,7 @@ lua_State *lua_newstate(void *alloc, void *ud, unsigned seed)
 void luaL_openlibs(lua_State *L)
 {
   REAL(luaL_openlibs);
-  if (agent_here())
+  if (agent_ready())
     install_into(L, TECS_FOUND_API);
   if (real)
     real(L);
@@ -78,7 +78,7 @@ void lua_close(lua_State *L)
 {
   REAL(lua_close);
   uint64_t g = 0;
-  if (agent_here()) {
+  if (agent_ready()) {
     struct vm_mem mem;
     struct vm_mem *previous = guard_enter(&mem);
     for (uint32_t i = 0; i < vm_layout_count() && !g; i++)
@@ -125,14 +125,16 @@ static void package_opens(void)
   uint64_t sp = (uint64_t)__builtin_frame_address(0);
   uint64_t L = calling_thread(&mem, sp, sp + CALLER_STACK);
   guard_leave(previous);
-  if (L)
-    install_into((void *)L, TECS_FOUND_GETENV);
+  if (!L)
+    return;
+  install_into((void *)L, TECS_FOUND_GETENV);
+  install_loaded((void *)L);
 }
 
 char *getenv(const char *name)
 {
   REAL(getenv);
-  if (!strcmp(name, "LUA_PATH") && agent_here())
+  if (!strcmp(name, "LUA_PATH") && agent_ready())
     package_opens();
   return real ? real(name) : NULL;
 }

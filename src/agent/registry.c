@@ -12,6 +12,7 @@
 
 #include "agent/agent_internal.h"
 #include "base/atomics.h"
+#include "base/clock.h"
 #include "vmcore/discover.h"
 
 static struct vm_entry entries[TECS_VMS];
@@ -45,6 +46,8 @@ static void publish(const struct vm_entry *e)
   vm->asm_hi = e->asm_hi;
   vm->tid = e->tid;
   vm->found = e->found;
+  vm->events = e->events;
+  vm->replaced_s = e->replaced_s;
   atomic_release(&vm->state, e->state);
 }
 
@@ -93,6 +96,7 @@ struct vm_entry *registry_add(struct vm_mem *m, uint32_t layout, uint64_t g,
   e->layout = layout;
   e->g = g;
   e->installed = 0;
+  e->events = e->replaced_s = 0;
   e->found = found;
   e->asm_pc = vm_asm_pc(m, lay, g);
   e->tid = (uint32_t)syscall(SYS_gettid);
@@ -118,6 +122,7 @@ void registry_add_unknown(uint64_t g, enum tecs_vm_found found)
   e->g = g;
   e->found = found;
   e->asm_pc = e->asm_lo = e->asm_hi = 0;
+  e->events = e->replaced_s = 0;
   e->tid = (uint32_t)syscall(SYS_gettid);
   atomic_release(&e->state, (uint32_t)TECS_VM_UNKNOWN);
   publish(e);
@@ -130,6 +135,18 @@ void registry_remove(uint64_t g)
     return;
   atomic_release(&agent.shm.vms[e - entries].state, (uint32_t)TECS_VM_FREE);
   atomic_release(&e->state, (uint32_t)TECS_VM_FREE);
+}
+
+void registry_events(struct vm_entry *e, uint32_t events)
+{
+  if (events & ~e->events & TECS_VM_REPLACED)
+    e->replaced_s = (uint32_t)(clock_mono_ns() / 1000000000u);
+  e->events = events;
+  if (!agent_ready())
+    return;
+  struct tecs_vm *vm = &agent.shm.vms[e - entries];
+  atomic_set(&vm->replaced_s, e->replaced_s);
+  atomic_release(&vm->events, events);
 }
 
 void registry_republish(void)

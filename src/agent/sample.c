@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/zones.h"
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "vmcore/discover.h"
@@ -185,40 +186,6 @@ static void walk_vm(struct slot_state *s, const struct moment *mo,
   s->vm[s->vm_count++] = w->vm;
 }
 
-static struct tecs_zone zone_entry(struct slot_state *s, uint64_t tv,
-                                   unsigned vm)
-{
-  struct tecs_zone z = {.vm = vm};
-  uint32_t type = vm_itype_inv(tv);
-  if (type == VM_GCT_STR) {
-    z.kind = TECS_ZONE_STRING;
-    z.value = intern_string(s, tv & VM_GCV_MASK);
-  } else if (type > 13) { /* beyond the tags: a double (lj_obj.h, LJ_TNUMX) */
-    z.kind = TECS_ZONE_NUMBER;
-    z.value = tv;
-  } else {
-    z.kind = TECS_ZONE_OTHER;
-    z.value = type;
-  }
-  return z;
-}
-
-static void read_zones(struct slot_state *s, struct vm_entry *e, unsigned vm)
-{
-  uint64_t value[ZONES_MAX];
-  bool cut = false;
-  const struct vm_layout *lay = vm_layout_get(e->layout);
-  uint64_t table = vm_zone_table(&s->mem, lay, e->g, &e->zone);
-  if (!table)
-    return;
-  unsigned n =
-      vm_zone_read(&s->mem, lay, table, value, ZONES_MAX - s->zone_count, &cut);
-  for (unsigned i = 0; i < n; i++)
-    s->zone[s->zone_count++] = zone_entry(s, value[i], vm);
-  if (cut)
-    s->flags |= TECS_SAMPLE_ZONES_CUT;
-}
-
 static bool in_syscall(struct slot_state *s, uint64_t ip)
 {
   return vm_load2(&s->mem, ip - 2) == 0x050f;
@@ -311,11 +278,14 @@ bool sample_take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
   context_capture(&s->mem, &mo, uc, restorer);
   if (in_syscall(s, mo.ip))
     s->flags |= TECS_SAMPLE_SYSCALL;
+  if (atomic_get(&agent.shm.control->paused))
+    s->flags |= TECS_SAMPLE_PAUSED; /* sent before, delivered after */
   unsigned depth = atomic_get(&agent.shm.control->depth_max);
   unsigned n = live_vms(s, &mo, live);
   for (unsigned i = 0; i < n; i++)
     walk_vm(s, &mo, &live[i], depth < FRAMES_MAX ? depth : FRAMES_MAX);
+  zones_add_native(s);
   for (unsigned i = 0; i < n; i++)
-    read_zones(s, live[i].entry, i);
+    zones_add_vm(s, live[i].entry, i);
   return write_sample(s, &mo, start);
 }

@@ -1,0 +1,366 @@
+/* SPDX-License-Identifier: MIT */
+#include "agent/events.h"
+
+#include <string.h>
+
+#include "agent/aborts_internal.h"
+#include "agent/agent_internal.h"
+#include "base/atomics.h"
+#include "vmcore/discover.h"
+
+enum {
+  VMEVENT_NOCACHE = 255, /* lj_vmevent.h: ask the table at every event */
+};
+static const char VMEVENTS[] = "_VMEVENTS"; /* key in the registry */
+
+static int on_bc(lua_State *L);
+static int on_trace(lua_State *L);
+static void check_from(lua_State *L, unsigned kind);
+
+/* Keys of the handlers in that table (lj_vmevent.h, VMEVENT_HASH). */
+static const struct {
+  int key;
+  lua_CFunction *handler;
+} kinds[EVENT_KINDS] = {
+    [EVENT_BC] = {115736, on_bc},
+    [EVENT_TRACE] = {-1765235912, on_trace},
+};
+
+static struct vm_events known[TECS_VMS];
+
+/* ---- which VM ---- */
+
+static struct vm_events *find(uint64_t g)
+{
+  for (unsigned i = 0; i < TECS_VMS; i++)
+    if (atomic_acquire(&known[i].g) == g)
+      return &known[i];
+  return NULL;
+}
+
+static struct vm_events *find_thread(struct vm_mem *m, lua_State *L)
+{
+  for (uint32_t i = 0; i < vm_layout_count(); i++) {
+    uint64_t g = vm_thread_global(m, vm_layout_get(i), (uint64_t)L);
+    if (g)
+      return find(g);
+  }
+  return NULL;
+}
+
+static struct vm_events *running(lua_State *L)
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  struct vm_events *v = find_thread(&mem, L);
+  guard_leave(previous);
+  return v;
+}
+
+/* The entry of g: of an earlier VM in its place, a free one, or that of a VM
+ * that is gone. */
+static struct vm_events *claim(uint64_t g)
+{
+  struct vm_events *v = find(g);
+  for (unsigned i = 0; i < TECS_VMS && !v; i++) {
+    uint64_t was = atomic_get(&known[i].g);
+    if ((!was || !registry_find(was)) &&
+        __atomic_compare_exchange_n(&known[i].g, &was, g, false,
+                                    __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      v = &known[i];
+  }
+  return v;
+}
+
+/* ---- the handlers ---- */
+
+/* Argument 0 of the running C function; its closure lies below (lj_frame.h:
+ * with two-slot frames the function is at base-2). */
+static uint64_t base_of(struct vm_mem *m, const struct vm_events *v,
+                        lua_State *L)
+{
+  return vm_load8(m, (uint64_t)L + v->lay->L_base);
+}
+
+static uint64_t closure_at(struct vm_mem *m, uint64_t base)
+{
+  return vm_load8(m, base - 16) & VM_GCV_MASK;
+}
+
+/* Calls whoever was attached before us, by the upvalue, with our arguments.
+ * Errors go to LuaJIT as they would without us (lj_vmevent.c). */
+static void chain(const struct api *api, lua_State *L)
+{
+  int n = api->lua_gettop(L);
+  if (!api->lua_checkstack(L, n + 1))
+    return;
+  api->lua_pushvalue(L, lua_upvalueindex(1));
+  for (int i = 1; i <= n; i++)
+    api->lua_pushvalue(L, i);
+  api->lua_call(L, n, 0);
+}
+
+/* An older closure of ours, that the program fetched and calls from its own
+ * handler, only passes on: the one in the place has counted. */
+static int handle(lua_State *L, enum event_kind kind,
+                  void (*take)(struct vm_mem *, struct vm_events *, uint64_t,
+                               unsigned))
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  struct vm_events *v = find_thread(&mem, L);
+  bool passes_on = false;
+  if (v) {
+    uint64_t base = base_of(&mem, v, L), self = closure_at(&mem, base);
+    uint64_t top = vm_load8(&mem, (uint64_t)L + v->lay->L_top);
+    passes_on = vm_load1(&mem, self + v->lay->fn_nupvalues) != 0;
+    v->heard = v->heard || (v->foreign && kind == EVENT_TRACE);
+    if (self == v->current[kind])
+      take(&mem, v, base, (unsigned)((top - base) / 8));
+  }
+  guard_leave(previous);
+  if (passes_on)
+    chain(v->api, L);
+  return 0;
+}
+
+static void take_bc(struct vm_mem *m, struct vm_events *v, uint64_t base,
+                    unsigned n)
+{
+  uint64_t pt = n ? vm_load8(m, base) & VM_GCV_MASK : 0;
+  if (vm_plausible(pt) && vm_is_proto(m, v->lay, pt))
+    names_proto_made(m, v->lay, pt);
+}
+
+/* Argument 1 is the prototype (lj_bcread.c, lj_parse.c). */
+static int on_bc(lua_State *L)
+{
+  check_from(L, EVENT_TRACE);
+  return handle(L, EVENT_BC, take_bc);
+}
+
+static int on_trace(lua_State *L)
+{
+  return handle(L, EVENT_TRACE, aborts_event);
+}
+
+/* ---- the places ---- */
+
+/* Address of the function on top of the stack, 0: none. */
+static uint64_t top_function(const struct api *api, lua_State *L)
+{
+  if (api->lua_type(L, -1) != LUA_TFUNCTION)
+    return 0;
+  return (uint64_t)api->lua_topointer(L, -1);
+}
+
+static void report(struct vm_events *v, uint64_t foreign)
+{
+  struct vm_entry *e = registry_find(v->g);
+  if (foreign != v->foreign)
+    v->heard = false;
+  v->foreign = foreign;
+  uint32_t events = foreign ? TECS_VM_REPLACED : TECS_VM_LISTENING;
+  if (foreign && v->heard)
+    events |= TECS_VM_LISTENING;
+  if (e && events != e->events)
+    registry_events(e, events);
+}
+
+/* The handler on top of the stack goes into the place and is popped; below it
+ * is the table.  Then what jit.attach does too (lib_jit.c): the cache of
+ * events that nobody listens to is forgotten. */
+static void put(struct vm_events *v, lua_State *L, enum event_kind kind)
+{
+  v->current[kind] = top_function(v->api, L);
+  v->api->lua_rawseti(L, -2, kinds[kind].key);
+  *(volatile uint8_t *)(v->g + v->lay->g_vmevmask) = VMEVENT_NOCACHE;
+  if (kind == EVENT_TRACE)
+    report(v, 0);
+}
+
+/* Ours in front of what the place holds, which is on top of the stack. */
+static void put_in_front(struct vm_events *v, lua_State *L,
+                         enum event_kind kind)
+{
+  bool occupied = top_function(v->api, L) != 0;
+  if (!occupied)
+    luaapi_pop(v->api, L, 1);
+  v->api->lua_pushcclosure(L, kinds[kind].handler, occupied);
+  put(v, L, kind);
+}
+
+static bool is_ours(const struct vm_events *v, lua_State *L,
+                    enum event_kind kind)
+{
+  return v->api->lua_tocfunction(L, -1) == kinds[kind].handler;
+}
+
+/* What our closure at address fn passes on to, 0: nothing. */
+static uint64_t passes_to(const struct vm_events *v, uint64_t fn)
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  uint64_t to = 0;
+  if (vm_load1(&mem, fn + v->lay->fn_nupvalues))
+    to = vm_load8(&mem, fn + v->lay->fn_upvalue) & VM_GCV_MASK;
+  guard_leave(previous);
+  return to;
+}
+
+/* The table of handlers, and the one of that kind: both on the stack. */
+static void push_place(const struct vm_events *v, lua_State *L,
+                       enum event_kind kind)
+{
+  v->api->luaL_findtable(L, LUA_REGISTRYINDEX, VMEVENTS, 4);
+  v->api->lua_rawgeti(L, -1, kinds[kind].key);
+}
+
+/* ---- jit.attach ---- */
+
+/* After LuaJIT's own jit.attach.  before: what the place held; detached: the
+ * function that it was told to detach, 0: none. */
+static void settle(struct vm_events *v, lua_State *L, enum event_kind kind,
+                   uint64_t before, uint64_t detached)
+{
+  push_place(v, L, kind);
+  uint64_t now = top_function(v->api, L);
+  if (now && is_ours(v, L, kind)) {
+    if (detached && passes_to(v, now) == detached) {
+      luaapi_pop(v->api, L, 1);
+      v->api->lua_pushcclosure(L, kinds[kind].handler, 0);
+    }
+    put(v, L, kind);
+  } else if (now && now == before) { /* put there past jit.attach */
+    luaapi_pop(v->api, L, 1);
+  } else {
+    put_in_front(v, L, kind);
+  }
+  luaapi_pop(v->api, L, 1);
+}
+
+static uint64_t holder(const struct vm_events *v, lua_State *L,
+                       enum event_kind kind)
+{
+  push_place(v, L, kind);
+  uint64_t fn = top_function(v->api, L);
+  luaapi_pop(v->api, L, 2);
+  return fn;
+}
+
+/* jit.attach(function, event) and jit.attach(function): LuaJIT's own does it,
+ * or raises what there is to raise; then ours come back in front. */
+static int attach(lua_State *L)
+{
+  struct vm_events *v = running(L);
+  if (!v || !v->attach)
+    return 0;
+  uint64_t before[EVENT_KINDS];
+  for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+    before[kind] = holder(v, L, kind);
+  int results = v->attach(L);
+  bool detach = v->api->lua_type(L, 2) != LUA_TSTRING;
+  uint64_t fn = (uint64_t)v->api->lua_topointer(L, 1);
+  for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+    settle(v, L, kind, before[kind], detach ? fn : 0);
+  return results;
+}
+
+/* Names by ffid are those of this VM when jit.attach, behind most of them, has
+ * the right one. */
+static bool take_over(struct vm_events *v, uint64_t fn)
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  uint32_t ffid = vm_load1(&mem, fn + v->lay->fn_ffid);
+  uint64_t f = vm_load8(&mem, fn + v->lay->fn_f);
+  guard_leave(previous);
+  if (ffid <= 1 || !f || f == (uint64_t)attach)
+    return false; /* not LuaJIT's own (lj_obj.h: FF_LUA 0, FF_C 1) */
+  if (ffid >= v->texts.ffnames || strcmp(v->texts.ffname[ffid], "jit.attach"))
+    v->texts.ffnames = 0;
+  v->attach = (lua_CFunction *)f;
+  *(volatile uint64_t *)(fn + v->lay->fn_f) = (uint64_t)attach;
+  return true;
+}
+
+/* Pushes t[name] of the table on top of the stack in its place. */
+static bool descend(const struct api *api, lua_State *L, const char *name)
+{
+  if (api->lua_type(L, -1) != LUA_TTABLE)
+    return false;
+  api->lua_pushstring(L, name);
+  api->lua_rawget(L, -2);
+  api->lua_remove(L, -2);
+  return true;
+}
+
+/* Takes over the jit.attach that package.loaded holds; false: there is none, or
+ * it is ours already. */
+static bool take_over_loaded(struct vm_events *v, lua_State *L)
+{
+  const struct api *api = v->api;
+  bool taken = false;
+  api->lua_pushvalue(L, LUA_REGISTRYINDEX);
+  if (descend(api, L, "_LOADED") && descend(api, L, "jit") &&
+      descend(api, L, "attach") && top_function(api, L))
+    taken = take_over(v, top_function(api, L));
+  luaapi_pop(api, L, 1);
+  return taken;
+}
+
+/* ---- entry ---- */
+
+/* A handler that came by a jit.attach that we had not seen yet is one like any
+ * other; one that came by another way has the place. */
+static void check(struct vm_events *v, lua_State *L, enum event_kind kind)
+{
+  push_place(v, L, kind);
+  uint64_t now = top_function(v->api, L);
+  if (!now || (!is_ours(v, L, kind) && take_over_loaded(v, L))) {
+    put_in_front(v, L, kind);
+    luaapi_pop(v->api, L, 1);
+    return;
+  }
+  bool ours = is_ours(v, L, kind);
+  if (ours)
+    v->current[kind] = now;
+  if (kind == EVENT_TRACE)
+    report(v, ours ? 0 : now);
+  luaapi_pop(v->api, L, 2);
+}
+
+static void check_from(lua_State *L, unsigned kind)
+{
+  struct vm_events *v = running(L);
+  if (!v || !v->api->lua_checkstack(L, 8))
+    return;
+  if (!v->attach)
+    take_over_loaded(v, L);
+  for (; kind < EVENT_KINDS; kind++)
+    check(v, L, kind);
+}
+
+void events_check(lua_State *L)
+{
+  check_from(L, 0);
+}
+
+void events_install(const struct api *api, lua_State *L, uint32_t id,
+                    uint64_t g)
+{
+  const struct vm_texts *texts = vm_texts_get(id);
+  struct vm_events *v = texts ? claim(g) : NULL;
+  if (!v || !api->lua_pushstring || !api->lua_rawget || !api->lua_rawgeti ||
+      !api->lua_remove || !api->lua_tocfunction || !api->lua_topointer)
+    return;
+  v->api = api;
+  v->lay = vm_layout_get(id);
+  v->texts = *texts;
+  v->attach = NULL;
+  v->foreign = 0;
+  v->heard = false;
+  memset(v->current, 0, sizeof v->current);
+  memset(&v->zone, 0, sizeof v->zone);
+  events_check(L);
+}

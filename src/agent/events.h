@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The agent's handlers of VM events: "bc" (a prototype was made: names.c) and
+ * "trace" (aborts.c).
+ *
+ * LuaJIT has one place for each event, and jit.attach puts a handler there
+ * over whoever was.  Ours stay in front: the C function behind jit.attach is
+ * replaced (the value jit.attach stays the same, copies of it included), and
+ * what a program attaches to one of these events is called by ours, with the
+ * same arguments and its errors passed on, until the program detaches it.
+ * Whoever writes to registry._VMEVENTS by another way than jit.attach has the
+ * place; that is noticed when code is loaded and said in the segment.
+ */
+#ifndef AGENT_EVENTS_H
+#define AGENT_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "agent/luaapi.h"
+#include "vmcore/layout.h"
+#include "vmcore/mem.h"
+#include "vmcore/texts.h"
+#include "vmcore/zone.h"
+
+enum event_kind { EVENT_BC, EVENT_TRACE, EVENT_KINDS };
+
+/* What is known of a VM that has our handlers. */
+struct vm_events {
+  volatile uint64_t g; /* 0: free */
+  const struct api *api;
+  const struct vm_layout *lay;
+  struct vm_texts texts; /* ffnames 0: those of another build */
+  lua_CFunction *attach; /* LuaJIT's own jit.attach; NULL: not taken over */
+  uint64_t current[EVENT_KINDS]; /* our closure that is in the place */
+  uint64_t foreign; /* handler that came into the trace event's place past
+                       jit.attach, 0: none */
+  bool heard;       /* and calls ours */
+  struct vm_zone_place zone; /* not the sampler's, which interrupts us */
+};
+
+/* Puts the handlers into VM g of layout number id, whose thread L runs here
+ * and now.  Needs 8 Lua stack slots, as the next. */
+void events_install(const struct api *api, lua_State *L, uint32_t id,
+                    uint64_t g);
+/* Looks whether they are still there; takes jit.attach over when it has
+ * appeared.  For moments at which the API may be called anyway. */
+void events_check(lua_State *L);
+
+#endif

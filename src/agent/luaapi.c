@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The functions of the Lua API, by dlsym from the object that has the VM.
+ */
+#include <dlfcn.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "agent/agent_internal.h"
+#include "agent/luaapi.h"
+#include "base/atomics.h"
+#include "vmcore/discover.h"
+
+#define NEEDED(f)                                                              \
+  {                                                                            \
+#f, offsetof(struct api, f), true                                          \
+  }
+#define WANTED(f)                                                              \
+  {                                                                            \
+#f, offsetof(struct api, f), false                                         \
+  }
+static const struct {
+  const char *name;
+  size_t offset;
+  bool needed;
+} functions[] = {
+    NEEDED(luaL_findtable),   NEEDED(luaL_loadbuffer),
+    NEEDED(luaL_error),       NEEDED(lua_call),
+    NEEDED(lua_getfield),     NEEDED(lua_gettop),
+    NEEDED(lua_pushcclosure), NEEDED(lua_pushvalue),
+    NEEDED(lua_rawseti),      NEEDED(lua_setfield),
+    NEEDED(lua_setmetatable), NEEDED(lua_settop),
+    NEEDED(lua_type),         NEEDED(lua_checkstack),
+    NEEDED(lua_touserdata),   NEEDED(lua_pushlightuserdata),
+    WANTED(luaL_loadstring),  WANTED(luaL_where),
+    WANTED(lua_pcall),        WANTED(lua_cpcall),
+    WANTED(lua_error),        WANTED(lua_concat),
+    WANTED(lua_createtable),  WANTED(lua_getmetatable),
+    WANTED(lua_gettable),     WANTED(lua_settable),
+    WANTED(lua_insert),       WANTED(lua_isnumber),
+    WANTED(lua_newuserdata),  WANTED(lua_next),
+    WANTED(lua_objlen),       WANTED(lua_pushboolean),
+    WANTED(lua_pushfstring),  WANTED(lua_pushinteger),
+    WANTED(lua_pushlstring),  WANTED(lua_pushnil),
+    WANTED(lua_pushnumber),   WANTED(lua_pushstring),
+    WANTED(lua_rawequal),     WANTED(lua_rawget),
+    WANTED(lua_rawgeti),      WANTED(lua_rawset),
+    WANTED(lua_remove),       WANTED(lua_replace),
+    WANTED(lua_sethook),      WANTED(lua_status),
+    WANTED(lua_toboolean),    WANTED(lua_tocfunction),
+    WANTED(lua_tolstring),    WANTED(lua_tonumber),
+    WANTED(lua_topointer),    WANTED(lua_typename),
+};
+
+/* One set for each object that carries a VM; a process has one or two. */
+enum { APIS_MAX = 8 };
+struct known_api {
+  void *base;              /* where the object is loaded */
+  volatile uint32_t state; /* 1: being made, 2: complete, 3: not exported */
+  struct api api;
+};
+static struct known_api known[APIS_MAX];
+
+/* name from the object at base, and from no other. */
+static void *symbol_of(void *handle, const char *name, const void *base)
+{
+  Dl_info info;
+  void *f = dlsym(handle, name);
+  return f && dladdr(f, &info) && info.dli_fbase == base ? f : NULL;
+}
+
+static bool resolve(struct api *api, const Dl_info *object)
+{
+  void *h = dlopen(object->dli_fname, RTLD_LAZY | RTLD_NOLOAD);
+  if (!h) /* the program itself */
+    h = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
+  bool ok = h != NULL;
+  for (size_t i = 0; ok && i < sizeof functions / sizeof functions[0]; i++) {
+    void *f = symbol_of(h, functions[i].name, object->dli_fbase);
+    ok = f || !functions[i].needed;
+    memcpy((char *)api + functions[i].offset, &f, sizeof f);
+  }
+  if (h)
+    dlclose(h);
+  return ok;
+}
+
+const struct api *luaapi_of(uint64_t code)
+{
+  Dl_info object;
+  if (!dladdr((void *)code, &object) || !object.dli_fname)
+    return NULL;
+  for (unsigned i = 0; i < APIS_MAX; i++) {
+    struct known_api *k = &known[i];
+    uint32_t none = 0;
+    if (atomic_acquire(&k->state) >= 2 && k->base == object.dli_fbase)
+      return k->state == 2 ? &k->api : NULL;
+    if (!__atomic_compare_exchange_n(&k->state, &none, 1u, false,
+                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+      continue;
+    k->base = object.dli_fbase;
+    bool ok = resolve(&k->api, &object);
+    atomic_release(&k->state, ok ? 2u : 3u);
+    return ok ? &k->api : NULL;
+  }
+  return NULL;
+}
+
+static bool vm_of(struct vm_mem *m, lua_State *L, const struct vm_layout **lay,
+                  uint64_t *g)
+{
+  for (uint32_t i = 0; i < vm_layout_count(); i++) {
+    *lay = vm_layout_get(i);
+    *g = vm_thread_global(m, *lay, (uint64_t)L);
+    if (*g)
+      return true;
+  }
+  return false;
+}
+
+bool luaapi_vm(lua_State *L, const struct vm_layout **lay, uint64_t *g)
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  bool known = vm_of(&mem, L, lay, g);
+  guard_leave(previous);
+  return known;
+}
+
+const struct api *luaapi_running(lua_State *L)
+{
+  const struct vm_layout *lay;
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  uint64_t g;
+  uint64_t pc = vm_of(&mem, L, &lay, &g) ? vm_asm_pc(&mem, lay, g) : 0;
+  guard_leave(previous);
+  return pc ? luaapi_of(pc) : NULL;
+}
