@@ -6,8 +6,12 @@ noinst_LTLIBRARIES += src/libroom-base.la
 src_libroom_base_la_SOURCES = \
 	src/base/atomics.h \
 	src/base/clock.h \
+	src/base/csv.c \
+	src/base/csv.h \
 	src/base/result.c \
-	src/base/result.h
+	src/base/result.h \
+	src/base/utf8.c \
+	src/base/utf8.h
 
 noinst_LTLIBRARIES += src/libroom-shm.la
 src_libroom_shm_la_SOURCES = \
@@ -35,6 +39,10 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/layout.h \
 	src/vmcore/leaf.c \
 	src/vmcore/mem.h \
+	src/vmcore/texts.c \
+	src/vmcore/texts.h \
+	src/vmcore/texts_internal.h \
+	src/vmcore/texts_20220320.c \
 	src/vmcore/trace.c \
 	src/vmcore/walk.c \
 	src/vmcore/walk.h \
@@ -52,9 +60,7 @@ src_libroom_util_la_SOURCES = \
 	src/util/interner.c \
 	src/util/interner.h \
 	src/util/strbuf.c \
-	src/util/strbuf.h \
-	src/util/utf8.c \
-	src/util/utf8.h
+	src/util/strbuf.h
 
 noinst_LTLIBRARIES += src/libroom-target.la
 src_libroom_target_la_SOURCES = \
@@ -85,7 +91,6 @@ src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
-	src/vm/ffnames_20220320.c \
 	src/vm/image.c \
 	src/vm/late.c \
 	src/vm/late_internal.h \
@@ -111,6 +116,7 @@ src_libroom_unwind_la_CPPFLAGS = $(AM_CPPFLAGS) $(UNWIND_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-profile.la
 src_libroom_profile_la_SOURCES = \
+	src/profile/aborts.c \
 	src/profile/profile.c \
 	src/profile/profile.h
 
@@ -129,41 +135,78 @@ src_libroom_session_la_SOURCES = \
 	src/session/claim.c \
 	src/session/costs.c \
 	src/session/drain.c \
+	src/session/find.c \
+	src/session/outside.c \
+	src/session/penalty.c \
+	src/session/segment.c \
 	src/session/session.c \
 	src/session/session.h \
 	src/session/session_internal.h \
 	src/session/slots.c \
+	src/session/steer.c \
 	src/session/threads.c \
 	src/session/ticks.c \
+	src/session/trace.c \
 	src/session/wait.c
 
 noinst_LTLIBRARIES += src/libroom-output.la
 src_libroom_output_la_SOURCES = \
 	src/output/collapsed.c \
+	src/output/csv.c \
 	src/output/file.c \
 	src/output/output.h \
 	src/output/output_internal.h \
 	src/output/sanitise.c
+
+# Texts and table of trace aborts: functions of their arguments, for their unit
+# test.
+noinst_LTLIBRARIES += src/libagent-aborts.la
+src_libagent_aborts_la_SOURCES = \
+	src/agent/aborts_internal.h \
+	src/agent/aborts_place.c \
+	src/agent/aborts_reason.c \
+	src/agent/aborts_rows.c \
+	src/agent/aborts_text.c
 
 # The agent runs inside games: nothing but the C library, nothing bound lazily
 # (the dynamic linker must not run in a signal handler), never unloaded (its
 # handler stays installed).
 pkglib_LTLIBRARIES += src/libtecs-agent.la
 src_libtecs_agent_la_SOURCES = \
+	src/agent/aborts.c \
+	src/agent/aborts.h \
 	src/agent/agent_internal.h \
 	src/agent/context.c \
+	src/agent/events.c \
+	src/agent/events.h \
 	src/agent/guard.c \
 	src/agent/handler.c \
 	src/agent/init.c \
 	src/agent/install.c \
 	src/agent/intern.c \
 	src/agent/interpose.c \
+	src/agent/luaapi.c \
+	src/agent/luaapi.h \
 	src/agent/names.c \
+	src/agent/profile_args.c \
+	src/agent/profile_autostart.c \
+	src/agent/profile_collector.c \
+	src/agent/profile_file.c \
+	src/agent/profile_internal.h \
+	src/agent/profile_module.c \
+	src/agent/profile_sample.c \
+	src/agent/profile_spawn.c \
+	src/agent/profile_text.c \
+	src/agent/profile_trace.c \
 	src/agent/registry.c \
 	src/agent/sample.c \
 	src/agent/signals.c \
-	src/agent/zonemod.h
-src_libtecs_agent_la_LIBADD = src/libroom-shm.la src/libroom-vmcore.la \
+	src/agent/zonemod.h \
+	src/agent/zones.h \
+	src/agent/zones_module.c \
+	src/agent/zones_native.c \
+	src/agent/zones_sample.c
+src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-base.la -ldl -lpthread
 src_libtecs_agent_la_LDFLAGS = -module -avoid-version -shared -no-undefined \
 	-Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
@@ -179,11 +222,16 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/closing.c \
 	src/attach/formats.c \
 	src/attach/help.c \
+	src/attach/job.c \
 	src/attach/launch.c \
 	src/attach/options.c \
 	src/attach/reach.c \
 	src/attach/record.c \
 	src/attach/signals.c \
+	src/attach/status.c \
+	src/attach/steer.c \
+	src/attach/trace.c \
+	src/attach/tracing.c \
 	src/attach/units.c \
 	src/attach/verbs.c \
 	src/attach/verdict.c
@@ -202,6 +250,7 @@ src_tecs_attach_LDADD = src/libroom-attach.la $(collector_rooms) \
 # What configure decides is compiled into these.
 src/agent/init.lo src/attach/agentlib.lo src/attach/main.$(OBJEXT): Makefile
 
+# Included as <tecs/...>.
 tecsincludedir = $(includedir)/tecs
-tecsinclude_HEADERS = include/tecs/abi.h
+tecsinclude_HEADERS = include/tecs/abi.h include/tecs/zone.h
 EXTRA_DIST += src/README.md src/layers.txt

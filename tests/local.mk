@@ -13,8 +13,11 @@ AM_TESTS_ENVIRONMENT = \
 	LUAJIT_LIBS='$(LUAJIT_LIBS)'; export LUAJIT_LIBS;
 
 dist_check_SCRIPTS =
+dist_check_SCRIPTS += tests/agent/aborts.test
 dist_check_SCRIPTS += tests/agent/exports.test
 dist_check_SCRIPTS += tests/agent/harmless.test
+dist_check_SCRIPTS += tests/agent/profile.test
+dist_check_SCRIPTS += tests/agent/zones.test
 dist_check_SCRIPTS += tests/e2e/accounting.test
 dist_check_SCRIPTS += tests/e2e/bad-input.test
 dist_check_SCRIPTS += tests/e2e/cases-prove.test
@@ -26,6 +29,8 @@ dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
+dist_check_SCRIPTS += tests/e2e/steer.test
+dist_check_SCRIPTS += tests/e2e/trace.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
 dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
@@ -43,6 +48,8 @@ EXTRA_DIST += \
 	tests/bench/interpreted.lua \
 	tests/bench/measure.py \
 	tests/bench/run \
+	tests/bench/zones \
+	tests/bench/zones.lua \
 	tests/cases/01.py \
 	tests/cases/02.py \
 	tests/cases/03.py \
@@ -54,7 +61,12 @@ EXTRA_DIST += \
 	tests/cases/12.py \
 	tests/cases/18.py \
 	tests/cases/19.py \
+	tests/cases/23.py \
+	tests/cases/24.py \
 	tests/cases/27.py \
+	tests/cases/28.py \
+	tests/cases/29.py \
+	tests/cases/34.py \
 	tests/cases/40.py \
 	tests/cases/41.py \
 	tests/cases/47.py \
@@ -62,12 +74,14 @@ EXTRA_DIST += \
 	tests/cases/50.py \
 	tests/cases/51.py \
 	tests/cases/53.py \
+	tests/cases/61.py \
 	tests/cases/66.py \
 	tests/cases/caselib.py \
 	tests/cases/run \
 	tests/cases/timed.lua \
 	tests/golden/README.md \
 	tests/golden/abi-1.txt \
+	tests/lib/aborts.py \
 	tests/golden/calls/expected.folded \
 	tests/golden/calls/expected.lines.folded \
 	tests/golden/calls/expected.md \
@@ -128,18 +142,36 @@ EXTRA_DIST += \
 	tests/golden/signals/vms \
 	tests/lib/fold.py \
 	tests/lib/tap.sh \
+	tests/lib/zones.py \
 	tests/names/measure \
 	tests/names/measure.c \
 	tests/names/truth.py \
 	tests/skips.txt \
+	tests/targets/aborts.lua \
+	tests/targets/attach.lua \
+	tests/targets/contractgame/conf.lua \
+	tests/targets/contractgame/main.lua \
+	tests/targets/embed.c \
 	tests/targets/host.c \
+	tests/targets/hotaborts.lua \
 	tests/targets/idle.lua \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
 	tests/targets/nvim.lua \
 	tests/targets/phases.lua \
+	tests/targets/profile_contract.lua \
+	tests/targets/profile_steps.lua \
 	tests/targets/segment.py \
-	tests/targets/wrk.lua
+	tests/targets/vms.c \
+	tests/targets/wrk.lua \
+	tests/targets/zonecompat.lua \
+	tests/targets/zonehost.c \
+	tests/targets/zones.lua \
+	tests/targets/zonetraces.lua
+
+check_PROGRAMS += tests/agent/aborts_reader
+tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c
+tests_agent_aborts_reader_LDADD = src/libroom-shm.la src/libroom-base.la
 
 # Speed and memory, see tests/README.md; not part of check.
 .PHONY: bench fuzz unit
@@ -214,6 +246,14 @@ TESTS += $(unit_tests)
 unit: $(unit_tests)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(unit_tests)'
 
+unit_tests += tests/unit/check_aborts
+tests_unit_check_aborts_SOURCES = tests/unit/check_aborts.c
+tests_unit_check_aborts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_aborts_LDADD = \
+	src/libagent-aborts.la \
+	src/libroom-vmcore.la \
+	src/libroom-base.la \
+	$(CHECK_LIBS)
 unit_tests += tests/fuzz/check_mutations
 tests_fuzz_check_mutations_SOURCES = \
 	tests/fuzz/check_mutations.c \
@@ -325,7 +365,7 @@ tests_unit_check_profile_LDADD = \
 	$(CHECK_LIBS)
 
 unit_tests += tests/unit/check_session
-tests_unit_check_session_SOURCES = tests/unit/check_session.c
+tests_unit_check_session_SOURCES = tests/unit/check_session.c tests/unit/fake_agent.h
 tests_unit_check_session_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_check_session_LDADD = \
 	src/libroom-session.la \
@@ -351,6 +391,25 @@ tests_unit_check_shm_LDADD = \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
 
+unit_tests += tests/unit/check_steer
+tests_unit_check_steer_SOURCES = tests/unit/check_steer.c tests/unit/fake_agent.h
+tests_unit_check_steer_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_steer_LDADD = \
+	src/libroom-session.la \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs) \
+	$(CHECK_LIBS)
+
 unit_tests += tests/unit/check_symbols
 tests_unit_check_symbols_SOURCES = tests/unit/check_symbols.c
 tests_unit_check_symbols_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
@@ -370,6 +429,17 @@ tests_unit_check_target_LDADD = \
 	src/libroom-util.la \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
+
+if HAVE_LUAJIT
+unit_tests += tests/unit/check_texts
+tests_unit_check_texts_SOURCES = tests/unit/check_texts.c
+tests_unit_check_texts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
+tests_unit_check_texts_LDADD = \
+	src/libroom-vmcore.la \
+	src/libroom-base.la \
+	$(LUAJIT_LIBS) \
+	$(CHECK_LIBS)
+endif
 
 unit_tests += tests/unit/check_unwind
 tests_unit_check_unwind_SOURCES = tests/unit/check_unwind.c

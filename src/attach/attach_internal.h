@@ -78,6 +78,10 @@ struct options {
   const char *zone;   /* NULL: every sample */
   const char *output; /* NULL: stdout */
   const char *format; /* NULL: by the output's suffix */
+  const char *aborts; /* record: file of the trace-abort table; NULL: none */
+  bool benign, samples, by_cost;
+  bool from_inside; /* the agent has started us for the program itself */
+  uint64_t vm;      /* then: its VM, 0: all */
   bool threads, vms;
   bool lines, native, lua, zones, state;
   bool require_agent;
@@ -92,15 +96,25 @@ void options_help(struct strbuf *b);
 /* The contract's formats: OK for one that this version writes. */
 enum result format_check(const char *name, const char *path, struct error *e);
 
+/* Verbs that an option goes with. */
+enum verb_bit {
+  VERB_RECORD = 1u << 0,
+  VERB_TRACE = 1u << 1,
+  VERB_STATUS = 1u << 2,
+  VERB_STEER = 1u << 3, /* pause, resume, stop */
+  VERB_ANY = VERB_RECORD | VERB_TRACE | VERB_STATUS | VERB_STEER,
+};
+
 /* One row of the table of options. */
 struct option_row {
+  unsigned verbs;   /* enum verb_bit */
   char letter;      /* 0: long name only */
   const char *name; /* without the dashes */
   const char *arg;  /* NULL: takes no value */
   enum result (*set)(struct options *o, const char *value, struct error *e);
   size_t flag; /* set NULL: offset of the bool that becomes `value` */
   bool value;
-  const char *help;
+  const char *help; /* NULL: not for users */
 };
 extern const struct option_row options_table[];
 extern const size_t options_count;
@@ -109,6 +123,7 @@ extern const size_t options_count;
 
 struct verb {
   const char *name;
+  enum verb_bit bit;
   int (*run)(const struct options *o); /* NULL: not in this version */
   const char *help;
 };
@@ -116,9 +131,13 @@ extern const struct verb verbs_table[];
 extern const size_t verbs_count;
 const struct verb *verb_find(const char *name); /* NULL: no verb */
 
-/* ---- record (record.c) ---- */
-
 int record_run(const struct options *o);
+int trace_run(const struct options *o);
+int status_run(const struct options *o);
+int pause_run(const struct options *o);
+int resume_run(const struct options *o);
+int stop_run(const struct options *o);
+
 struct session_options record_session_options(const struct options *o);
 
 /* ---- what the user is told (closing.c) ---- */
@@ -140,6 +159,12 @@ uint64_t closing_own_peak(void);
 /* Why there are no samples; nothing is added when there are some. */
 void closing_why_empty(struct strbuf *b, const struct closing *c);
 void closing_progress(struct strbuf *b, const struct session_account *acc);
+/* The same of a trace session. */
+void closing_trace_line(struct strbuf *b,
+                        const struct session_trace_account *acc, bool benign);
+void closing_trace_progress(struct strbuf *b,
+                            const struct session_trace_account *acc,
+                            bool benign);
 /* "tecs-attach: text\n" on stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
@@ -158,7 +183,8 @@ int signals_seen(void); /* the signal that raised the flag, 0: none */
 /* ---- launch mode (launch.c, agentlib.c) ---- */
 
 struct launch {
-  pid_t pid; /* 0: nothing launched */
+  bool trace; /* trace aborts are counted from its start on */
+  pid_t pid;  /* 0: nothing launched */
   int wait_status;
   bool reaped;
 };
@@ -177,9 +203,75 @@ void launch_wait(struct launch *l);
 
 /* ---- reaching the target (reach.c) ---- */
 
-/* Opens the process and waits for the agent in one that has just started. */
+/* Opens the process and waits for the agent in one that has just started.
+ * *out is set when the process could be opened, also when there is an error:
+ * NOAGENT, or NOVM (nor is there an agent). */
 enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
                        struct target **out, struct error *e);
 bool reach_stopped(struct target *t);
+/* Of a process without an agent: NOVM or NOAGENT, with the cure. */
+enum result reach_why_no_agent(struct target *t, struct error *e);
+/* Is there still time for a VM to appear?  OK, or NOVM with the reason: waited
+ * is over, or a child has one. */
+enum result reach_no_vm(struct target *t, uint64_t waited_ns, uint64_t wait_ns,
+                        unsigned unknown, struct error *e);
+
+/* ---- one command line's work on one process (job.c) ---- */
+
+struct job {
+  const struct options *o;
+  struct launch child;
+  struct target *target;
+  char comm[16];
+  bool stopped; /* the target was in state T */
+  bool tty;     /* progress line wanted */
+  bool shown;   /* and one stands there now */
+  bool told;    /* that there is no VM yet */
+  struct error error;
+};
+void job_init(struct job *j, const struct options *o);
+int job_pid(const struct job *j);
+/* Opens the target and says what there is to say about it. */
+enum result job_reach(struct job *j);
+void job_show(struct job *j, const struct strbuf *line);
+void job_clear(struct job *j);
+void job_tell_waiting(struct job *j); /* for a VM; once */
+void job_tell_end(const struct job *j);
+/* A command that ended before anything could be seen in it is no failure of
+ * ours. */
+bool job_ended_too_soon(struct job *j, enum result r);
+/* Closes the target; the exit status. */
+int job_end(struct job *j, enum result r);
+/* Nothing was launched, because of r. */
+int job_not_started(struct job *j, enum result r, enum status launch_status);
+
+/* ---- trace aborts, alone or beside samples (tracing.c) ---- */
+
+struct tracing {
+  const struct options *o;
+  struct aborts *table;
+  struct session_trace *session; /* NULL: not begun, or ended */
+  struct session_trace_account acc;
+  enum session_trace_state state;
+  uint64_t start; /* CLOCK_MONOTONIC */
+  struct output_file *out;
+  bool outside;       /* the process has no agent */
+  enum result failed; /* rows or samples are missing */
+};
+/* All that can fail before a target is touched; path NULL: stdout. */
+enum result tracing_open(struct tracing *t, const struct options *o,
+                         const char *path, struct error *e);
+enum result tracing_begin(struct tracing *t, struct target *target,
+                          struct error *e);
+/* Of a process without an agent: what its memory tells. */
+enum result tracing_outside(struct tracing *t, struct target *target,
+                            struct error *e);
+void tracing_hit(void *tracing, const struct session_hit *hit);
+enum session_trace_state tracing_poll(struct tracing *t, uint64_t now);
+/* Ends the session, if one was begun. */
+void tracing_end(struct tracing *t);
+/* Writes the table and says what was and was not seen in process pid. */
+enum result tracing_finish(struct tracing *t, int pid, struct error *e);
+void tracing_free(struct tracing *t);
 
 #endif

@@ -62,9 +62,13 @@ static void samples_part(struct strbuf *b, const struct closing *c)
   counted(b, a->samples, "sample");
   strbuf_printf(b, " of %" PRIu64 " sent, %" PRIu64 " lost", a->sent, a->lost);
   reasons(b, a);
-  if (a->filtered)
-    strbuf_printf(b, ", %" PRIu64 " outside zone %s", a->filtered,
+  if (a->of_zone)
+    strbuf_printf(b, ", %" PRIu64 " outside zone %s", a->of_zone,
                   c->zone ? c->zone : "?");
+  if (a->of_vm)
+    strbuf_printf(b, ", %" PRIu64 " outside the VM", a->of_vm);
+  if (a->of_pause)
+    strbuf_printf(b, ", %" PRIu64 " in a pause", a->of_pause);
   strbuf_printf(b, ", %" PRIu64 " partial", a->partial);
   if (a->partial)
     strbuf_add_str(b, " (a part of the stack is missing)");
@@ -82,6 +86,8 @@ static void rate_part(struct strbuf *b, const struct closing *c)
   strbuf_add_str(b, " of ");
   hertz(b, 1e9 / (double)c->interval_ns);
   strbuf_printf(b, " Hz for %.1f s", seconds);
+  if (a->paused_ns)
+    strbuf_printf(b, " and %.1f s of pauses", (double)a->paused_ns / 1e9);
   if (a->skipped) {
     strbuf_add_str(b, ", ");
     counted(b, a->skipped, "late tick");
@@ -168,13 +174,19 @@ void closing_why_empty(struct strbuf *b, const struct closing *c)
   if (a->samples || c->too_soon)
     return;
   strbuf_add_str(b, "no samples: ");
-  if (a->filtered)
-    strbuf_printf(b, "all %" PRIu64 " were outside zone %s", a->filtered,
+  if (a->of_zone)
+    strbuf_printf(b, "all %" PRIu64 " were outside zone %s", a->of_zone,
                   c->zone ? c->zone : "?");
+  else if (a->of_vm)
+    strbuf_printf(b, "all %" PRIu64 " were outside the VM", a->of_vm);
   else if (a->sent)
     strbuf_printf(b,
                   "could not read any: %" PRIu64 " asked for, %" PRIu64 " lost",
                   a->sent, a->lost);
+  else if (a->paused_ns > a->elapsed_ns)
+    strbuf_printf(b, "the session was paused for %.1f of %.1f s",
+                  (double)a->paused_ns / 1e9,
+                  (double)(a->paused_ns + a->elapsed_ns) / 1e9);
   else if (c->stopped)
     strbuf_add_str(b, "the target is stopped (state T)");
   else if (a->blocked_threads)
@@ -191,5 +203,40 @@ void closing_progress(struct strbuf *b, const struct session_account *acc)
   counted(b, acc->vms, "VM");
   strbuf_add_str(b, ", ");
   counted(b, acc->threads, "thread");
+  strbuf_add_str(b, " (Ctrl-C ends and writes)");
+}
+
+/* ---- trace sessions ---- */
+
+static void sites_part(struct strbuf *b, const struct session_trace_account *a,
+                       bool benign)
+{
+  counted(b, a->aborts - (benign ? 0 : a->benign), "trace abort");
+  strbuf_add_str(b, " at ");
+  counted(b, a->sites + (benign ? a->benign_sites : 0), "site");
+  strbuf_printf(b, ", %" PRIu64 " blacklisted", a->blacklists);
+}
+
+void closing_trace_line(struct strbuf *b, const struct session_trace_account *a,
+                        bool benign)
+{
+  sites_part(b, a, benign);
+  if (a->benign && !benign)
+    strbuf_printf(b, "; %" PRIu64 " benign ones left out (--benign)",
+                  a->benign);
+  strbuf_add_str(b, "; ");
+  counted(b, a->starts, "trace");
+  strbuf_printf(b, " begun, %" PRIu64 " completed", a->stops);
+  if (a->flushes)
+    strbuf_printf(b, ", all flushed %" PRIu64 " times", a->flushes);
+  strbuf_printf(b, "; for %.1f s; ", (double)a->elapsed_ns / 1e9);
+  counted(b, a->vms, "VM");
+}
+
+void closing_trace_progress(struct strbuf *b,
+                            const struct session_trace_account *a, bool benign)
+{
+  strbuf_printf(b, "%" PRIu64 " s: ", a->elapsed_ns / UNITS_S);
+  sites_part(b, a, benign);
   strbuf_add_str(b, " (Ctrl-C ends and writes)");
 }

@@ -64,14 +64,17 @@ void options_help(struct strbuf *b)
 {
   strbuf_add_str(
       b, "Usage: " ATTACH_NAME " [record] [options] PID\n"
-         "       " ATTACH_NAME " [record] [options] -- command [arg...]\n\n"
+         "       " ATTACH_NAME " [record] [options] -- command [arg...]\n"
+         "       " ATTACH_NAME " trace [options] PID | -- command [arg...]\n"
+         "       " ATTACH_NAME " status|pause|resume|stop PID\n\n"
          "Samples a LuaJIT program in which the agent is loaded, or starts one "
          "with it,\nand writes merged native and Lua stacks for flame "
          "graphs.\n\nVerbs:\n");
   verbs_help(b);
   strbuf_add_str(b, "\nOptions:\n");
   for (size_t i = 0; i < options_count; i++)
-    option_help(b, &options_table[i]);
+    if (options_table[i].help)
+      option_help(b, &options_table[i]);
   strbuf_add_str(
       b, "\nThe result goes to stdout, everything else to stderr.  A command "
          "that is\nstarted here keeps its stdout only with -o; else it is sent "

@@ -5,6 +5,7 @@
  */
 #include <errno.h>
 #include <spawn.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -14,20 +15,33 @@
 
 extern char **environ;
 
-/* The environment with LD_PRELOAD replaced; the array is the caller's. */
-static char **environ_with(char *preload)
+/* Read by the agent (init.c). */
+#define TRACE_KEY "TECS_TRACE_FROM_START="
+
+static bool is_set_here(const char *variable)
 {
-  static const char key[] = "LD_PRELOAD=";
+  static const char *const key[] = {"LD_PRELOAD=", TRACE_KEY};
+  for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
+    if (!strncmp(variable, key[i], strlen(key[i])))
+      return true;
+  return false;
+}
+
+/* The environment with ours (NULL: not set) in place of its own; the array is
+ * the caller's. */
+static char **environ_with(char *preload, char *trace)
+{
   size_t n = 0, k = 0;
   while (environ[n])
     n++;
-  char **env = calloc(n + 2, sizeof *env);
+  char **env = calloc(n + 3, sizeof *env);
   if (!env)
     return NULL;
   for (size_t i = 0; i < n; i++)
-    if (strncmp(environ[i], key, sizeof key - 1))
+    if (!is_set_here(environ[i]))
       env[k++] = environ[i];
-  env[k] = preload;
+  env[k++] = preload;
+  env[k] = trace;
   return env;
 }
 
@@ -69,7 +83,7 @@ enum result launch_start(struct launch *l, char **command, bool quiet_stdout,
                          enum status *status, struct error *e)
 {
   struct strbuf preload = STRBUF_INIT;
-  char lib[4096];
+  char lib[4096], trace[64];
   char **env = NULL;
   *status = STATUS_LAUNCH_FAILED;
   enum result r = agentlib_path(lib, sizeof lib, e);
@@ -79,7 +93,8 @@ enum result launch_start(struct launch *l, char **command, bool quiet_stdout,
   r = agentlib_preload(getenv("LD_PRELOAD"), lib, &preload, e);
   if (r != RESULT_OK)
     goto out;
-  env = environ_with(preload.data);
+  snprintf(trace, sizeof trace, TRACE_KEY "%d", (int)getpid());
+  env = environ_with(preload.data, l->trace ? trace : NULL);
   if (!env) {
     r = error_set(e, RESULT_NOMEM, "no memory");
     goto out;

@@ -41,5 +41,8 @@ int main(int argc, char **argv)
     say("%s", e.text);
     return STATUS_USAGE;
   }
-  return run(&o);
+  int status = run(&o);
+  if (o.from_inside) /* we are nobody's child there */
+    say("status %d", status);
+  return status;
 }

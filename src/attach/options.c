@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <limits.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "attach/attach_internal.h"
@@ -117,6 +118,25 @@ static enum result set_format(struct options *o, const char *v, struct error *e)
   return RESULT_OK;
 }
 
+static enum result set_aborts(struct options *o, const char *v, struct error *e)
+{
+  if (!*v || !strcmp(v, "-"))
+    return error_set(e, RESULT_USAGE, "--aborts needs a file name");
+  o->aborts = v;
+  return RESULT_OK;
+}
+
+/* From the agent: a session that the program itself has asked for. */
+static enum result set_vm(struct options *o, const char *v, struct error *e)
+{
+  char *end;
+  o->vm = strtoull(v, &end, 16);
+  if (!*v || *end)
+    return error_set(e, RESULT_USAGE, "'%s' is not an address", v);
+  o->from_inside = true;
+  return RESULT_OK;
+}
+
 static enum result set_help(struct options *o, const char *v, struct error *e)
 {
   (void)v, (void)e;
@@ -134,61 +154,75 @@ static enum result set_version(struct options *o, const char *v,
 
 /* ---- the table: what works in this version, and its help ---- */
 
-#define FLAG(letter, name, field, value, help)                                 \
+#define FLAG(verbs, letter, name, field, value, help)                          \
   {                                                                            \
-    letter, name, NULL, NULL, offsetof(struct options, field), value, help     \
+    verbs, letter, name, NULL, NULL, offsetof(struct options, field), value,   \
+        help                                                                   \
   }
-#define CALL(letter, name, arg, set, help)                                     \
+#define CALL(verbs, letter, name, arg, set, help)                              \
   {                                                                            \
-    letter, name, arg, set, 0, false, help                                     \
+    verbs, letter, name, arg, set, 0, false, help                              \
   }
+#define SAMPLER (VERB_RECORD | VERB_TRACE)
 
 const struct option_row options_table[] = {
-    CALL('p', "pid", "PID", set_pid, "the process (or just PID)"),
-    CALL('i', "interval", "TIME", set_interval,
+    CALL(VERB_ANY, 'p', "pid", "PID", set_pid, "the process (or just PID)"),
+    CALL(SAMPLER, 'i', "interval", "TIME", set_interval,
          "sampling interval: 10, 10ms, 500us; a bare number is milliseconds "
          "(10ms)"),
-    CALL('F', "freq", "HZ", set_rate, "the same as a rate: -F 999"),
-    CALL('r', "rate", "HZ", set_rate, "the same as --freq"),
-    CALL('d', "duration", "TIME", set_duration,
+    CALL(SAMPLER, 'F', "freq", "HZ", set_rate, "the same as a rate: -F 999"),
+    CALL(SAMPLER, 'r', "rate", "HZ", set_rate, "the same as --freq"),
+    CALL(SAMPLER, 'd', "duration", "TIME", set_duration,
          "stop after that long; a bare number is seconds (until Ctrl-C or the "
          "target's end)"),
-    CALL('D', "depth", "N", set_depth,
+    CALL(VERB_RECORD, 'D', "depth", "N", set_depth,
          "frames kept per stack, innermost kept (256)"),
-    CALL('z', "zone", "PREFIX", set_zone,
+    CALL(VERB_RECORD, 'z', "zone", "PREFIX", set_zone,
          "only samples whose zone path starts with PREFIX"),
-    FLAG('t', "threads", threads, true,
+    FLAG(VERB_RECORD, 't', "threads", threads, true,
          "split by thread: a root frame name/tid"),
-    FLAG(0, "vms", vms, true, "split by VM"),
-    CALL(0, "mode", "cpu", set_mode, "threads on a CPU (cpu)"),
-    FLAG(0, "lines", lines, true,
+    FLAG(VERB_RECORD, 0, "vms", vms, true, "split by VM"),
+    CALL(VERB_RECORD, 0, "vm", "ADDRESS", set_vm, NULL),
+    CALL(VERB_RECORD, 0, "mode", "cpu", set_mode, "threads on a CPU (cpu)"),
+    FLAG(VERB_RECORD, 0, "lines", lines, true,
          "Lua frames carry the current line, not the function's first"),
-    FLAG(0, "no-native", native, false, "leave native frames out"),
-    FLAG(0, "no-lua", lua, false, "leave Lua frames and builtins out"),
-    FLAG(0, "no-zones", zones, false, "leave zones out"),
-    FLAG(0, "no-state", state, false, "leave the VM state out"),
-    CALL('o', "output", "FILE", set_output,
+    FLAG(VERB_RECORD, 0, "no-native", native, false, "leave native frames out"),
+    FLAG(VERB_RECORD, 0, "no-lua", lua, false,
+         "leave Lua frames and builtins out"),
+    FLAG(VERB_RECORD, 0, "no-zones", zones, false, "leave zones out"),
+    FLAG(VERB_RECORD, 0, "no-state", state, false, "leave the VM state out"),
+    CALL(SAMPLER, 'o', "output", "FILE", set_output,
          "write there, complete or not at all (stdout)"),
-    CALL('f', "format", "NAME", set_format,
+    CALL(VERB_RECORD, 'f', "format", "NAME", set_format,
          "collapsed: by the file's suffix (.folded .collapsed .txt), and the "
          "default"),
-    CALL(0, "wait", "TIME", set_wait,
+    CALL(VERB_RECORD, 0, "aborts", "FILE", set_aborts,
+         "(record) the table of trace aborts as well, as trace --samples has "
+         "it"),
+    FLAG(SAMPLER, 0, "benign", benign, true,
+         "(trace, --aborts) rows of severity info too"),
+    FLAG(VERB_TRACE, 0, "samples", samples, true,
+         "(trace) sample as well: columns cpu_percent and state"),
+    FLAG(SAMPLER, 0, "by-cost", by_cost, true,
+         "(trace, --aborts) within a severity, order by cpu_percent; trace "
+         "then samples"),
+    CALL(SAMPLER, 0, "wait", "TIME", set_wait,
          "how long to wait for a VM to appear; a bare number is seconds (3s)"),
-    FLAG(0, "require-agent", require_agent, true,
-         "fail when the agent is not loaded (always so in this version)"),
-    FLAG('v', "verbose", verbose, true, "say more on stderr"),
-    FLAG('q', "quiet", quiet, true, "no progress, no closing line"),
-    CALL('h', "help", NULL, set_help, "this text"),
-    CALL(0, "version", NULL, set_version, "the version"),
+    FLAG(SAMPLER, 0, "require-agent", require_agent, true,
+         "fail when the agent is not loaded (sampling always does)"),
+    FLAG(VERB_ANY, 'v', "verbose", verbose, true, "say more on stderr"),
+    FLAG(VERB_ANY, 'q', "quiet", quiet, true, "no progress, no closing line"),
+    CALL(VERB_ANY, 'h', "help", NULL, set_help, "this text"),
+    CALL(VERB_ANY, 0, "version", NULL, set_version, "the version"),
 };
 const size_t options_count = sizeof options_table / sizeof options_table[0];
 
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "no-agent",   "inject", "follow",  "inline",     "weight", "report",
-    "aborts",     "benign", "samples", "by-cost",    "batch",  "diff",
-    "categories", "slow",   "frames",  "frame-zone", "live",   "push",
+    "no-agent", "inject",     "follow", "inline",     "weight",
+    "report",   "batch",      "diff",   "categories", "slow",
+    "frames",   "frame-zone", "live",   "push",
 };
 
 /* ---- the parser ---- */
@@ -197,7 +231,9 @@ struct parse {
   char **arg; /* next one */
   struct options *o;
   struct error *e;
+  uint64_t used; /* rows of the table, by number */
 };
+_Static_assert(sizeof options_table / sizeof options_table[0] <= 64, "used");
 
 static const struct option_row *by_name(const char *name, size_t len)
 {
@@ -230,6 +266,7 @@ static enum result unknown_long(const char *name, size_t len, struct error *e)
 static enum result apply(struct parse *p, const struct option_row *row,
                          const char *value)
 {
+  p->used |= UINT64_C(1) << (row - options_table);
   if (row->arg && !value && !(value = *p->arg++))
     return error_set(p->e, RESULT_USAGE, "--%s needs a value: %s", row->name,
                      row->arg);
@@ -288,20 +325,79 @@ static enum result parse_command(struct parse *p)
   return RESULT_OK;
 }
 
-static enum result check_whole(const struct options *o, struct error *e)
+static bool used(const struct parse *p, const char *name)
+{
+  const struct option_row *row = by_name(name, strlen(name));
+  return p->used >> (row - options_table) & 1;
+}
+
+static enum result check_verb(const struct parse *p)
+{
+  const struct verb *verb = p->o->verb;
+  for (size_t i = 0; i < options_count; i++)
+    if (p->used >> i & 1 && !(options_table[i].verbs & verb->bit))
+      return error_set(p->e, RESULT_USAGE,
+                       "--%s does not go with %s; see --help",
+                       options_table[i].name, verb->name);
+  if (p->o->command && !(verb->bit & SAMPLER))
+    return error_set(p->e, RESULT_USAGE, "%s needs a process id, not a command",
+                     verb->name);
+  return RESULT_OK;
+}
+
+static enum result check_whom(const struct options *o, struct error *e)
 {
   if (o->pid && o->command)
     return error_set(e, RESULT_USAGE,
                      "either a process id or -- command, not both");
-  if (!o->pid && !o->command)
-    return error_set(e, RESULT_USAGE,
-                     "which process? " ATTACH_NAME " PID, or " ATTACH_NAME
-                     " -- command (see --help)");
+  if (o->pid || o->command)
+    return RESULT_OK;
+  if (!(o->verb->bit & SAMPLER))
+    return error_set(e, RESULT_USAGE, "which process? " ATTACH_NAME " %s PID",
+                     o->verb->name);
+  return error_set(e, RESULT_USAGE,
+                   "which process? " ATTACH_NAME " PID, or " ATTACH_NAME
+                   " -- command (see --help)");
+}
+
+static enum result check_record(const struct options *o, struct error *e)
+{
   if (!o->native && !o->lua && !o->zones && !o->state)
     return error_set(e, RESULT_USAGE,
                      "nothing is left of the stacks: --no-native, --no-lua, "
                      "--no-zones and --no-state together");
+  if (!o->aborts && (o->benign || o->by_cost))
+    return error_set(e, RESULT_USAGE,
+                     "--%s is about the table of trace aborts: it needs "
+                     "--aborts FILE, or the verb trace",
+                     o->benign ? "benign" : "by-cost");
+  if (o->aborts && o->output && !strcmp(o->aborts, o->output))
+    return error_set(e, RESULT_USAGE,
+                     "--aborts and --output name the same file, %s", o->output);
   return format_check(o->format, o->output, e);
+}
+
+static enum result check_trace(const struct parse *p)
+{
+  p->o->samples |= p->o->by_cost;
+  if (!p->o->samples &&
+      (used(p, "interval") || used(p, "freq") || used(p, "rate")))
+    return error_set(p->e, RESULT_USAGE,
+                     "trace takes samples only with --samples; without it, it "
+                     "has no rate");
+  return RESULT_OK;
+}
+
+static enum result check_whole(const struct parse *p)
+{
+  enum result r = check_verb(p);
+  if (r == RESULT_OK)
+    r = check_whom(p->o, p->e);
+  if (r == RESULT_OK && p->o->verb->bit == VERB_RECORD)
+    r = check_record(p->o, p->e);
+  if (r == RESULT_OK && p->o->verb->bit == VERB_TRACE)
+    r = check_trace(p);
+  return r;
 }
 
 static void defaults(struct options *o)
@@ -319,7 +415,7 @@ enum result options_parse(int argc, char **argv, struct options *o,
 {
   defaults(o);
   bool first = true;
-  struct parse p = {argv + (argc > 0), o, e};
+  struct parse p = {argv + (argc > 0), o, e, 0};
   enum result r = RESULT_OK;
   while (r == RESULT_OK && o->action == OPTIONS_RUN && *p.arg && !o->command) {
     const char *a = *p.arg++;
@@ -333,6 +429,6 @@ enum result options_parse(int argc, char **argv, struct options *o,
       r = parse_word(&p, a, first), first = false;
   }
   if (r == RESULT_OK && o->action == OPTIONS_RUN)
-    r = check_whole(o, e);
+    r = check_whole(&p);
   return r;
 }

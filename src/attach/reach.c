@@ -94,6 +94,11 @@ static enum result no_agent(struct target *t, bool launched, struct error *e)
                    pid, comm, lib, comm, comm);
 }
 
+enum result reach_why_no_agent(struct target *t, struct error *e)
+{
+  return no_agent(t, false, e);
+}
+
 /* One look.  NOAGENT leaves *out open. */
 static enum result look(pid_t pid, struct target **out, struct error *e)
 {
@@ -134,6 +139,7 @@ enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
 {
   uint64_t start = clock_ns(CLOCK_MONOTONIC);
   uint64_t grace = grace_of(launched, wait_ns);
+  *out = NULL;
   for (;;) {
     struct target *t = NULL;
     enum result r = look(pid, &t, e);
@@ -145,10 +151,43 @@ enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
                  clock_ns(CLOCK_MONOTONIC) - start < grace && !signals_stop;
     if (r == RESULT_NOAGENT && !again)
       r = no_agent(t, launched, e);
-    if (t)
-      target_close(t);
-    if (!again)
+    if (!again) {
+      *out = t;
       return r;
+    }
+    target_close(t);
     nap();
   }
+}
+
+enum result reach_no_vm(struct target *t, uint64_t waited_ns, uint64_t wait_ns,
+                        unsigned unknown, struct error *e)
+{
+  pid_t kid;
+  char comm[16], kid_comm[16];
+  int pid = (int)target_pid(t);
+  target_comm(t, comm);
+  if (unknown)
+    return error_set(
+        e, RESULT_NOVM,
+        "process %d (%s) runs a LuaJIT whose layout the agent does "
+        "not know, so nothing was read from it",
+        pid, comm);
+  if (!target_alive(t))
+    return error_set(e, RESULT_NOVM,
+                     "process %d (%s) ended before a LuaJIT VM appeared in it",
+                     pid, comm);
+  if (target_has_luajit(t) == TARGET_LUAJIT_NO &&
+      child_with_vm(t, &kid, kid_comm) == RESULT_OK)
+    return error_set(e, RESULT_NOVM,
+                     "no LuaJIT VM in %d (%s); its child %d (%s) has one: "
+                     "try " ATTACH_NAME " trace %d",
+                     pid, comm, (int)kid, kid_comm, (int)kid);
+  if (waited_ns < wait_ns)
+    return RESULT_OK;
+  return error_set(e, RESULT_NOVM,
+                   "no LuaJIT VM appeared in %d (%s) in %.1f s; is that the "
+                   "right process? wait longer (--wait) if it starts its VM "
+                   "late",
+                   pid, comm, (double)waited_ns / 1e9);
 }

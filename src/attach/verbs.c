@@ -4,16 +4,20 @@
 #include "attach/attach_internal.h"
 
 const struct verb verbs_table[] = {
-    {"record", record_run, "sample a process into a profile (the default)"},
-    {"trace", NULL, NULL},
-    {"alloc", NULL, NULL},
-    {"top", NULL, NULL},
-    {"dump", NULL, NULL},
-    {"status", NULL, NULL},
-    {"pause", NULL, NULL},
-    {"resume", NULL, NULL},
-    {"stop", NULL, NULL},
-    {"report", NULL, NULL},
+    {"record", VERB_RECORD, record_run,
+     "sample a process into a profile (the default)"},
+    {"trace", VERB_TRACE, trace_run,
+     "what LuaJIT gave up compiling, and why, as CSV"},
+    {"status", VERB_STATUS, status_run,
+     "VMs, threads, agent and sessions of a process, and what can be profiled"},
+    {"pause", VERB_STEER, pause_run,
+     "pause the session that runs on a process"},
+    {"resume", VERB_STEER, resume_run, "let it go on"},
+    {"stop", VERB_STEER, stop_run, "end it; its owner writes what it has"},
+    {"alloc", 0, NULL, NULL},
+    {"top", 0, NULL, NULL},
+    {"dump", 0, NULL, NULL},
+    {"report", 0, NULL, NULL},
 };
 const size_t verbs_count = sizeof verbs_table / sizeof verbs_table[0];
 

@@ -25,6 +25,18 @@
  * OK or NOMEM. */
 enum result output_collapsed(struct profile *p, struct strbuf *out);
 
+/* The table of trace aborts as CSV (RFC 4180; cells as base/csv.h has them):
+ * severity,count,reason,location,zone, then what is asked for besides.  A count
+ * that is not known is empty.  OK or NOMEM. */
+struct output_aborts {
+  bool benign;  /* rows of severity info as well */
+  bool samples; /* columns cpu_percent and state */
+  bool by_cost; /* order by cpu_percent within a severity */
+  bool source;  /* column source: where a row is from */
+};
+enum result output_aborts(struct aborts *a, const struct output_aborts *o,
+                          struct strbuf *out);
+
 /* First thing in a program: remembers whether stdout is open, and puts
  * /dev/null in the place of closed standard descriptors, so that no other file
  * gets their numbers. */

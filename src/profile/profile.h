@@ -2,10 +2,13 @@
  *
  * Stacks and their counts.  A stack is a sequence of interned frame texts,
  * outermost first; this room knows no process.
+ *
+ * And the table of trace aborts, joined with the samples of the same time.
  */
 #ifndef PROFILE_PROFILE_H
 #define PROFILE_PROFILE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,5 +49,51 @@ const char *profile_frame_text(const struct profile *p, uint32_t frame);
 void *profile_companion(const struct profile *p);
 void profile_set_companion(struct profile *p, void *companion,
                            void (*end)(void *companion));
+
+/* ---- trace aborts ---- */
+
+struct aborts;
+
+enum aborts_source {
+  ABORTS_EVENTS = 0,   /* counted as they happened */
+  ABORTS_PENALTY = 1,  /* LuaJIT's penalty cache, read from outside: count is
+                          what has happened at least */
+  ABORTS_BYTECODE = 2, /* patched bytecode, read from outside: no count */
+};
+
+struct aborts_row {
+  uint32_t severity; /* enum tecs_severity */
+  enum aborts_source source;
+  uint64_t count;
+  /* NUL-terminated, as the agent made them */
+  const char *reason, *location, *zone;
+  uint64_t pt;                 /* prototype being recorded; 0: not known */
+  uint32_t firstline, numline; /* of that prototype */
+  /* set by aborts_join */
+  double cpu_percent; /* samples in that function, of all samples */
+  char state;         /* the most frequent one there; 0: no samples */
+};
+
+struct aborts *aborts_new(void); /* NULL: no memory */
+void aborts_free(struct aborts *a);
+/* Texts are copied.  Rows of equal source, reason, location and zone add up;
+ * their severity is the worst.  OK or NOMEM. */
+enum result aborts_add(struct aborts *a, const struct aborts_row *row);
+
+/* A CPU sample of the same time.  chunk: file of the innermost Lua function, as
+ * locations have it; NULL: no such function.  The numbers are that function's.
+ * OK or NOMEM. */
+enum result aborts_sample(struct aborts *a, const char *chunk, uint64_t pt,
+                          uint32_t firstline, uint32_t numline, char state);
+/* Fills cpu_percent and state of all rows.  A sample belongs to a row when its
+ * function is the row's: the same prototype, or another one made of the same
+ * lines of the same chunk. */
+void aborts_join(struct aborts *a);
+
+/* Most severe first; then, by_cost, by cpu_percent; then count, most first;
+ * then reason, location, zone (byte order).  The array belongs to `a` and lasts
+ * until the next call.  OK or NOMEM. */
+enum result aborts_sorted(struct aborts *a, bool by_cost,
+                          const struct aborts_row **row, size_t *count);
 
 #endif

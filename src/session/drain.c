@@ -175,6 +175,25 @@ static const char *root(struct session *s, unsigned slot,
   return buf;
 }
 
+/* Whom it may concern: the innermost Lua function of the sample. */
+static void tell(struct session *s, unsigned slot, const struct sample_view *v,
+                 char state)
+{
+  struct session_hit hit = {.state = state};
+  struct vm_place place;
+  unsigned i = 0;
+  while (i < v->sample->lua_count && v->lua[i].kind != TECS_FRAME_LUA)
+    i++;
+  if (i < v->sample->lua_count &&
+      vm_frame_place(s->vm, slot, (uint32_t)v->lua[i].value, &place)) {
+    hit.chunk = place.chunk;
+    hit.firstline = place.firstline;
+    hit.numline = place.numline;
+    hit.pt = place.pt;
+  }
+  s->o->hit(s->o->arg, &hit);
+}
+
 static void count(struct session *s, unsigned slot, const struct sample_view *v,
                   const struct merge_result *res)
 {
@@ -185,11 +204,14 @@ static void count(struct session *s, unsigned slot, const struct sample_view *v,
   }
   if (res->verdict == MERGE_FILTERED) {
     acc->filtered++;
+    acc->of_zone++;
     return;
   }
   acc->samples++;
   acc->partial += res->partial;
   acc->lua_partial += lua_incomplete(v);
+  if (s->o->hit)
+    tell(s, slot, v, res->state);
 }
 
 static void sample(struct session *s, unsigned slot,
@@ -203,6 +225,8 @@ static void sample(struct session *s, unsigned slot,
     s->acc->lost_bad++;
     return;
   }
+  if (steer_drops(s, &v))
+    return;
   costs_add(s->acc, v.sample->cost_ns);
   describe_vms(s, &v);
   unwind(s, &v);

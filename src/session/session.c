@@ -8,10 +8,12 @@
  */
 #include "session/session.h"
 
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -27,10 +29,7 @@
 #define SEGMENT_EVERY (250 * MS)
 #define ANSWER_WAIT (50 * MS) /* for the last signals */
 #define NAMES_AT_END 8        /* bounded looks for names, 50 ms each at most */
-#define RETRY_PAUSE (5 * MS)
-#define RETRY_YOUNG (1 * SEC)
-#define RETRY_OLD (100 * MS)
-#define EXEC_WAIT (1 * SEC) /* for the next image's agent */
+#define EXEC_WAIT (1 * SEC)   /* for the next image's agent */
 
 enum part_end {
   PART_GOES_ON = 0,
@@ -46,35 +45,32 @@ static void sleep_until(uint64_t when)
   clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &ts, NULL);
 }
 
+/* The same; who asks for the end of the session wakes us. */
+static void sleep_or_stop(struct session *s, uint64_t when)
+{
+  struct timespec ts = {.tv_sec = (time_t)(when / SEC),
+                        .tv_nsec = (long)(when % SEC)};
+  syscall(SYS_futex, &s->shm.control->stop, FUTEX_WAIT_BITSET, 0, &ts, NULL,
+          FUTEX_BITSET_MATCH_ANY);
+}
+
 static void account_now(struct session *s, uint64_t now)
 {
   struct session_account *acc = s->acc;
-  acc->elapsed_ns = now - s->start;
+  acc->elapsed_ns = steer_elapsed(s, now);
+  acc->paused_ns = now - s->start - acc->elapsed_ns;
   acc->cpu_ns = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID) - s->cpu_start;
 }
 
 /* ---- opening a part ---- */
 
-/* Since the process was made (not since its last exec). */
-static uint64_t age(struct target *t)
-{
-  uint64_t now = clock_read_ns(CLOCK_BOOTTIME);
-  uint64_t start =
-      target_start_time(t) * (SEC / (uint64_t)sysconf(_SC_CLK_TCK));
-  return now > start ? now - start : 0;
-}
-
-/* A program that was started a moment ago may still be before the agent's
- * constructor, or in it: then its segment is not whole yet. */
 static enum result claim_patiently(struct session *s, uint64_t patience)
 {
   uint64_t give_up = clock_mono_ns() + patience;
   for (;;) {
     enum result r = claim_take(s);
-    bool early = r == RESULT_NOAGENT || r == RESULT_CORRUPT;
-    if (!early || *s->stop || !target_alive(s->t) || clock_mono_ns() > give_up)
+    if (!segment_is_early(s->t, r, give_up) || *s->stop)
       return r;
-    sleep_until(clock_mono_ns() + RETRY_PAUSE);
   }
 }
 
@@ -208,6 +204,10 @@ static void tick(struct session *s)
   uint64_t now = clock_mono_ns(), sent = s->acc->sent;
   if (now < s->next_tick)
     return;
+  if (s->paused) { /* looked at again at the next tick, or after a slice */
+    s->tick_grid = s->next_tick = now + s->o->interval_ns;
+    return;
+  }
   ticks_rescan(s, now);
   ticks_fire(s, now);
   if (s->acc->sent != sent && s->next_drain == NEVER)
@@ -238,7 +238,9 @@ static enum result run_part(struct session *s, enum part_end *why)
   start_clocks(s);
   for (;;) {
     uint64_t now = clock_mono_ns();
-    if (*s->stop || now >= s->end) {
+    if (s->o->poll)
+      s->o->poll(s->o->arg, now);
+    if (steer_follow(s, now) || *s->stop || now >= s->end) {
       *why = PART_STOPPED;
       return RESULT_OK;
     }
@@ -255,7 +257,7 @@ static enum result run_part(struct session *s, enum part_end *why)
     if (s->failed)
       return s->failed;
     uint64_t until = least(least(s->next_tick, s->next_drain), s->end);
-    sleep_until(least(until, clock_mono_ns() + SLICE));
+    sleep_or_stop(s, least(until, clock_mono_ns() + SLICE));
   }
 }
 
@@ -298,8 +300,7 @@ static bool follow_exec(struct session *s)
 static enum result run(struct session *s, enum session_end *end)
 {
   enum part_end why = PART_STOPPED;
-  bool young = age(s->t) < 2 * SEC;
-  enum result r = open_part(s, young ? RETRY_YOUNG : RETRY_OLD);
+  enum result r = open_part(s, segment_patience(s->t));
   s->start = s->wait_start = clock_mono_ns();
   s->cpu_start = clock_read_ns(CLOCK_PROCESS_CPUTIME_ID);
   s->end = s->o->duration_ns ? s->start + s->o->duration_ns : NEVER;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * A sampling session on one process: ticks, which threads get one, draining,
- * and an honest account of what was and was not seen.
+ * Sessions on one process.  A sampling session: ticks, which threads get one,
+ * draining, and an honest account of what was and was not seen.  A trace
+ * session: what LuaJIT gave up compiling.  One of each kind at a time.
  */
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
@@ -12,10 +13,20 @@
 
 #include "merge/merge.h"
 #include "profile/profile.h"
+#include "shm/shm.h"
 #include "target/target.h"
 #include "util/error.h"
 
 struct session_account;
+
+/* A sample that was counted, as far as others than the profile need it. */
+struct session_hit {
+  char state;        /* N, I, C, G, J; 0: unknown layout */
+  const char *chunk; /* the innermost Lua function's, as the location of a
+                        trace abort has it; NULL: there is no such function */
+  uint32_t firstline, numline; /* of that function */
+  uint64_t pt;                 /* its prototype */
+};
 
 struct session_options {
   uint64_t interval_ns;
@@ -23,10 +34,19 @@ struct session_options {
   uint64_t vm_wait_ns;  /* how long a VM may take to appear */
   bool by_thread;       /* a root frame name/tid */
   bool by_vm;
+  uint64_t vm;      /* only samples in which this VM (g) runs; 0: all.  Whoever
+                       steers may change it later */
+  bool from_inside; /* the program itself started this session, and control's
+                       paused and stop are its own from before the start */
   struct merge_options merge;
   /* Called about once a second with the sums so far; NULL: not. */
   void (*progress)(void *arg, const struct session_account *acc);
   void *progress_arg;
+  /* Called for each sample that was counted; NULL: not. */
+  void (*hit)(void *arg, const struct session_hit *hit);
+  /* Called at least every 50 ms; NULL: not. */
+  void (*poll)(void *arg, uint64_t now); /* CLOCK_MONOTONIC */
+  void *arg;                             /* of both */
 };
 
 /* Buckets of handler times; 16 + 8 for each power of two up to 2^31. */
@@ -38,7 +58,10 @@ struct session_account {
   uint64_t skipped;     /* clock ticks that came too late and were left out */
   uint64_t sent;        /* signals */
   uint64_t samples;     /* in the profile */
-  uint64_t filtered;    /* samples outside the zone prefix */
+  uint64_t filtered;    /* samples that were not asked for: */
+  uint64_t of_zone;     /* of the filtered: outside the zone prefix */
+  uint64_t of_vm;       /* of the filtered: in other VMs, or in none */
+  uint64_t of_pause;    /* of the filtered: on their way when a pause began */
   uint64_t partial;     /* of the samples: marked [partial] */
   uint64_t lua_partial; /* of the samples: Lua part incomplete */
   uint64_t lost;        /* signals that gave no sample, whatever the reason */
@@ -50,7 +73,8 @@ struct session_account {
   uint64_t no_slot; /* ticks a running thread did not get, as too many threads
                        were running at once; not in sent */
   uint64_t blocked_threads; /* threads that block the signal: not sampled */
-  uint64_t elapsed_ns;
+  uint64_t elapsed_ns;      /* pauses left out */
+  uint64_t paused_ns;
   uint64_t cpu_ns;      /* the collector's own CPU time */
   uint64_t bytes;       /* of records */
   unsigned vms;         /* at the same time, at most */
@@ -69,7 +93,7 @@ struct session_account {
 uint64_t session_cost_ns(const struct session_account *acc, double part);
 
 enum session_end {
-  SESSION_END_STOPPED = 1, /* asked to (stop flag, duration) */
+  SESSION_END_STOPPED = 1, /* asked to (stop flag, duration, steering) */
   SESSION_END_TARGET = 2,  /* the process ended or became another program */
 };
 
@@ -85,5 +109,106 @@ enum result session_run(struct target *t, const struct session_options *o,
                         const volatile sig_atomic_t *stop, struct profile *p,
                         struct session_account *acc, enum session_end *end,
                         struct error *e);
+
+/* ---- trace sessions ---- */
+
+struct session_trace;
+
+/* Sums; all 0 for a process without a VM that is heard. */
+struct session_trace_account {
+  uint64_t starts, stops; /* traces begun, completed */
+  uint64_t aborts;        /* all, benign ones included */
+  uint64_t benign;        /* of the aborts: severity info */
+  uint64_t blacklists;    /* aborts at which LuaJIT gave the code up */
+  uint64_t flushes;       /* of all traces */
+  uint64_t overflow;      /* aborts for which the table had no row */
+  unsigned sites;         /* distinct reason, location and zone, benign ones
+                             left out */
+  unsigned benign_sites;
+  unsigned vms;           /* at the same time, at most */
+  unsigned deaf;          /* of them, now: nothing hears their events */
+  unsigned replaced;      /* of the deaf: since the program attached its own */
+  unsigned jit_off;       /* of the VMs, now: their JIT compiler is off */
+  unsigned unknown;       /* LuaJIT VMs of unknown layout, likewise */
+  uint64_t replaced_ns;   /* CLOCK_MONOTONIC: since when, the earliest */
+  unsigned outside_sites; /* rows that were read from the memory of deaf VMs;
+                             not in the other sums */
+  uint64_t elapsed_ns;    /* pauses left out */
+  unsigned execs;         /* followed */
+};
+
+enum session_trace_state {
+  SESSION_TRACE_RUNS = 0,
+  SESSION_TRACE_STOPPED = 1, /* someone asked for it */
+  SESSION_TRACE_TARGET = 2,  /* the process ended, or became another program
+                                without an agent */
+};
+
+/* Begins a session.  `into` collects its rows.  from_start: the process is our
+ * child and counts from its own start, when TECS_TRACE_FROM_START in its
+ * environment is our pid.  Errors as of session_run, but NOVM; *stop ends
+ * waiting for an agent that is just starting. */
+enum result session_trace_begin(struct target *t, bool from_start,
+                                const volatile sig_atomic_t *stop,
+                                struct aborts *into, struct session_trace **out,
+                                struct error *e);
+/* The same of a process without an agent, whatever its memory tells. */
+enum result session_trace_outside(struct target *t, struct aborts *into,
+                                  struct session_trace **out, struct error *e);
+/* To be called at least ten times a second; cheap.  Follows the process when
+ * it becomes another program with an agent. */
+enum session_trace_state session_trace_poll(struct session_trace *s,
+                                            uint64_t now);
+void session_trace_sums(struct session_trace *s,
+                        struct session_trace_account *acc);
+/* Ends it, with its last rows in `into` and the last sums in *acc.  CORRUPT:
+ * rows that make no sense were left out; NOMEM. */
+enum result session_trace_end(struct session_trace *s,
+                              struct session_trace_account *acc);
+
+/* ---- steering, and a look from outside ---- */
+
+enum session_kind { /* also the byte of the segment that its holder locks */
+                    SESSION_SAMPLING = 0,
+                    SESSION_TRACE = 1,
+};
+
+/* Opens the segment of a process and checks that it is its own.  NOAGENT,
+ * PERM, VERSION, CORRUPT, GONE. */
+enum result session_segment(struct target *t, struct shm *shm, struct error *e);
+
+struct session_seen {
+  bool running;
+  bool paused;
+  uint32_t owner; /* its collector's pid in its own namespace; the process's
+                     own: the program itself */
+  uint32_t number;
+};
+void session_look(const struct shm *shm, enum session_kind kind,
+                  struct session_seen *seen);
+
+void session_pause(struct shm *shm, enum session_kind kind, bool paused);
+/* Asks for the end of the session that was seen and waits, at most for wait_ns,
+ * until it is gone.  false: it is still there. */
+bool session_stop(struct shm *shm, enum session_kind kind,
+                  const struct session_seen *seen, uint64_t wait_ns);
+
+struct session_vm {
+  const char *layout; /* NULL: unknown */
+  uint32_t layout_id;
+  uint64_t g;
+  uint32_t found;       /* enum tecs_vm_found */
+  uint32_t tid;         /* that was seen running it first, in the process's own
+                           pid namespace */
+  uint32_t events;      /* enum tecs_vm_event */
+  uint64_t replaced_ns; /* CLOCK_MONOTONIC */
+  bool require;         /* it has a package library */
+  bool zones;           /* jit.zone is loaded */
+  bool jit;             /* its JIT compiler is on */
+};
+/* What the agent and the process's memory say about its VMs: at most TECS_VMS;
+ * returns how many. */
+unsigned session_vms(struct target *t, const struct shm *shm,
+                     struct session_vm vm[TECS_VMS]);
 
 #endif

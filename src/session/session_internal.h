@@ -15,6 +15,7 @@
 #include "symbols/symbols.h"
 #include "unwind/unwind.h"
 #include "vm/vm.h"
+#include "vmcore/mem.h"
 
 #define MS UINT64_C(1000000)
 #define SEC UINT64_C(1000000000)
@@ -91,6 +92,8 @@ struct session {
   struct error *e;
 
   uint64_t start, end; /* CLOCK_MONOTONIC; end UINT64_MAX: none */
+  bool paused;
+  uint64_t paused_since, paused_ns; /* ended pauses */
   uint64_t cpu_start;
   uint64_t random;
 
@@ -124,14 +127,69 @@ struct session {
   bool has_luajit;
 };
 
+/* ---- segment.c ---- */
+
+/* Waits a moment for the state READY.  NOAGENT. */
+enum result segment_wait_ready(struct target *t, const struct shm *shm,
+                               const volatile sig_atomic_t *stop,
+                               struct error *e);
+/* A program that was started a moment ago may still be before the agent's
+ * constructor, or in it: then its segment is not whole yet.  How long to try,
+ * and, after a pause, whether to try again. */
+uint64_t segment_patience(struct target *t);
+bool segment_is_early(struct target *t, enum result r, uint64_t give_up);
+/* The lock that the holder of a session has: until shm_detach, or its death. */
+bool segment_lock(const struct shm *shm, enum session_kind kind);
+bool segment_locked(const struct shm *shm, enum session_kind kind);
+
+/* ---- steer.c ---- */
+
+/* Follows what control says; true: the session is asked to end. */
+bool steer_follow(struct session *s, uint64_t now);
+/* Time that the session was not paused. */
+uint64_t steer_elapsed(const struct session *s, uint64_t now);
+/* Not asked for: taken in a pause, or in another VM.  Counted here. */
+bool steer_drops(struct session *s, const struct sample_view *v);
+
+/* ---- outside.c: the VM's memory, read while it runs ---- */
+
+#define OUTSIDE_PAGE UINT64_C(4096)
+#define OUTSIDE_PAGES 32u
+
+/* Pages that were read are kept as long as this. */
+struct outside {
+  struct vm_mem mem;
+  struct target *target;
+  struct outside_page {
+    uint64_t number; /* address / OUTSIDE_PAGE */
+    bool readable;
+    uint8_t bytes[OUTSIDE_PAGE];
+  } page[OUTSIDE_PAGES];
+};
+struct vm_mem *outside_open(struct outside *o, struct target *t);
+/* Fills in what the VM's memory says. */
+void outside_look(struct vm_mem *m, struct session_vm *vm);
+
+/* ---- find.c ---- */
+
+/* VMs of a process without an agent; returns how many. */
+unsigned find_vms(struct target *t, struct session_vm vm[TECS_VMS]);
+
+/* ---- penalty.c ---- */
+
+/* Adds rows of the sources PENALTY and, with objects, BYTECODE.  GONE: there is
+ * no such VM any more; NOMEM. */
+enum result penalty_read(struct target *t, const struct session_vm *vm,
+                         bool objects, struct aborts *into);
+
 /* ---- costs.c ---- */
 
 void costs_add(struct session_account *acc, uint32_t ns);
 
 /* ---- claim.c ---- */
 
-/* Opens the segment, checks that it is this process's, takes the lock that one
- * sampling session holds, and announces the session in control. */
+/* Opens the segment, takes the lock that one sampling session holds, and
+ * announces the session in control. */
 enum result claim_take(struct session *s);
 void claim_drop(struct session *s);
 

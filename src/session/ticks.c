@@ -121,7 +121,7 @@ static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
     if (g != GATE_RUN)
       return g != GATE_GONE;
   }
-  if (!slot_ready(s, th, now))
+  if (!slot_ready(s, th, now) || atomic_get(&s->shm.control->paused))
     return true;
   struct slot *sl = &s->slot[th->slot];
   sl->sent_at = now;

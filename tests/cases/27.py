@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # No JIT at all.
-from caselib import MAIN, fn
+from caselib import MAIN, Run, fn
 
 MODES = [""]
 WAITS = True
@@ -12,6 +12,19 @@ def check(c, p, t):
     c.near("b", p.lua_leaf(B), t["b"], 0.02)
     c.near("main>a", p.pair(MAIN, A), p.share(A), 0.001)
     c.zero("compiled", p.count(lambda s: s[-1] == "_[N]"))
+
+
+def more(c, tools, folder):
+    """Nothing is compiled, so nothing is aborted, and that is said."""
+    r = Run(tools, folder, {}, 12)
+    try:
+        r.start()
+        table = r.trace("-d", "1", "--benign")
+        c.true("the table is empty", table and not table.rows)
+        c.true("says that the JIT is off", "JIT compiler is off" in r.stderr)
+        c.true("status 0", r.status == 0)
+    finally:
+        r.end()
 
 
 R = "_start;main;lua_pcall;main chunk (/x/t.lua);"

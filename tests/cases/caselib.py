@@ -10,6 +10,10 @@ A case is one file NN.py beside this one:
   check(c, p, t)  judges a profile p with the target's truth t
   IDEAL, TRUTH    a profile written by hand that is right, for --prove
   more(c, r)      behaviour that is not in a profile (optional)
+
+A case about trace aborts has instead of check:
+  trace(tools, folder)   runs it; its table (or None), the truth
+  check_table(c, table, t), IDEAL_TABLE
 """
 import math
 import os
@@ -23,6 +27,7 @@ import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)),
                                 "..", "lib"))
+from aborts import Table, plain  # noqa: E402,F401
 from fold import Profile, body, has, has_pair, is_lua, is_under, lint_file, lua_frames, lua_leaf  # noqa: E402,F401
 
 FILE = r"\((?:[^()]*/)?t\.lua"
@@ -99,6 +104,7 @@ def busy(c, p, main=chunk("busy.lua")):
 ACCOUNT = re.compile(
     r"(?P<samples>\d+) samples? of (?P<sent>\d+) sent, (?P<lost>\d+) lost"
     r"(?: \([^)]*\))?(?:, (?P<filtered>\d+) outside zone .*?)?"
+    r"(?:, (?P<of_vm>\d+) outside the VM)?(?:, (?P<of_pause>\d+) in a pause)?"
     r", (?P<partial>\d+) partial"
     r".*; (?P<rate>[\d.]+) of [\d.]+ Hz for (?P<seconds>[\d.]+) s.*"
     r"; (?P<vms>\d+) VMs?.*, (?P<threads>\d+) threads?.*own CPU (?P<cpu>[\d.]+)%")
@@ -171,6 +177,22 @@ class Run:
         self.last = path
         return Profile.read(path) if os.path.isfile(path) else Profile()
 
+    def trace(self, *options, pid=None, until=None, timeout=60):
+        """The table of trace aborts; stderr and status are kept.  until: a
+        function that says when to end (Ctrl-C)."""
+        path = self.path("aborts.csv")
+        p = subprocess.Popen([self.tools.attach, "trace", "-o", path, *options,
+                              str(pid or self.pid)], stderr=subprocess.PIPE,
+                             text=True, errors="replace")
+        end = time.time() + timeout
+        while until and time.time() < end and p.poll() is None and not until():
+            time.sleep(0.05)
+        if until:
+            p.send_signal(signal.SIGINT)
+        self.stderr = p.communicate(timeout=timeout)[1]
+        self.status = p.returncode
+        return Table.read(path) if os.path.isfile(path) else None
+
     def account(self):
         return account(self.stderr)
 
@@ -217,6 +239,25 @@ class Run:
             except ProcessLookupError:
                 pass
         shutil.rmtree(self.out, ignore_errors=True)
+
+
+def wrong_tables(table):
+    """Tables that no check may accept."""
+    def made(records):
+        lines = [",".join('"' + f.replace('"', '""') + '"' for f in r)
+                 for r in [table.head] + records]
+        return Table("".join(line + "\r\n" for line in lines).encode())
+    rows = table.records
+    yield "no rows", made([])
+    if not rows:
+        return
+    yield "a place missing", made([r for r in rows if r[3] != rows[0][3]])
+    yield "a row invented", made(rows + [["warn", "1", "NYI: bytecode TNEW",
+                                          "nowhere.lua:1", ""]])
+    other = [list(r) for r in rows]
+    for r in other:
+        r[3] += "0" if r[3] == rows[0][3] else ""
+    yield "a place at another line", made(other)
 
 
 def timed_truth(tools, folder, secs, luajit_options=()):

@@ -222,6 +222,68 @@ START_TEST(test_session_options)
 }
 END_TEST
 
+/* The agent starts us so for the program itself. */
+START_TEST(test_from_inside)
+{
+  accepted("record --lines -i 10ms -D 16 -o - --vm 0x7f00deadbee0 7");
+  struct session_options s = record_session_options(&opt);
+  ck_assert(s.from_inside);
+  ck_assert_uint_eq(s.vm, 0x7f00deadbee0);
+  accepted("7 --vm 0x0");
+  s = record_session_options(&opt);
+  ck_assert(s.from_inside);
+  ck_assert_uint_eq(s.vm, 0);
+  accepted("7 --vms");
+  s = record_session_options(&opt);
+  ck_assert(!s.from_inside);
+  refused("7 --vm here", "not an address");
+}
+END_TEST
+
+START_TEST(test_verbs)
+{
+  accepted("trace 7");
+  ck_assert_str_eq(opt.verb->name, "trace");
+  ck_assert(!opt.benign && !opt.samples && !opt.by_cost);
+  accepted("trace --benign --samples -F 999 -d 5 -o a.csv 7");
+  ck_assert(opt.benign && opt.samples && !opt.by_cost);
+  accepted("trace --by-cost 7");
+  ck_assert(opt.by_cost && opt.samples);
+  accepted("-d 5 trace -- luajit game.lua");
+  ck_assert_str_eq(opt.command[0], "luajit");
+  accepted("record --aborts a.csv --benign --by-cost 7");
+  ck_assert_str_eq(opt.aborts, "a.csv");
+  accepted("status -p 7");
+  ck_assert_str_eq(opt.verb->name, "status");
+  accepted("pause -q 7");
+  accepted("resume 7");
+  accepted("stop 7 -v");
+}
+END_TEST
+
+START_TEST(test_options_and_verbs)
+{
+  refused("trace -z update 7", "--zone does not go with trace");
+  refused("trace -f collapsed 7", "--format does not go with trace");
+  refused("trace --aborts x 7", "--aborts does not go with trace");
+  refused("trace --vm 0 7", "--vm does not go with trace");
+  refused("trace -F 999 7", "only with --samples");
+  refused("trace --interval 5 7", "only with --samples");
+  refused("record --samples 7", "--samples does not go with record");
+  refused("7 --benign", "--benign is about the table of trace aborts");
+  refused("7 --by-cost", "--by-cost is about the table of trace aborts");
+  refused("7 --aborts", "needs a value");
+  refused("7 --aborts=", "--aborts needs a file name");
+  refused("7 --aborts -", "--aborts needs a file name");
+  refused("7 --aborts x -o x", "the same file");
+  refused("pause -d 5 7", "--duration does not go with pause");
+  refused("status -o x 7", "--output does not go with status");
+  refused("stop -- luajit", "stop needs a process id");
+  refused("status", "which process? tecs-attach status PID");
+  refused("pause 7 8", "one process at a time");
+}
+END_TEST
+
 START_TEST(test_whom)
 {
   refused("", "which process?");
@@ -284,14 +346,9 @@ END_TEST
 START_TEST(test_not_in_this_version)
 {
   static const char *const lines[] = {
-      "trace 7",
       "alloc 7",
       "top 7",
       "dump 7",
-      "status 7",
-      "pause 7",
-      "resume 7",
-      "stop 7",
       "report x",
       "7 --mode wall",
       "7 --no-agent",
@@ -301,7 +358,6 @@ START_TEST(test_not_in_this_version)
       "7 --weight cpu",
       "7 --weight=cpu",
       "7 --report",
-      "7 --aborts x",
       "7 --slow 10ms",
       "7 --frames x",
       "7 --push url",
@@ -352,11 +408,15 @@ START_TEST(test_help_text)
   static const char *const shown[] = {"-p, --pid PID",   "-i, --interval TIME",
                                       "-F, --freq HZ",   "-d, --duration TIME",
                                       "--require-agent", "--no-state",
-                                      "record"};
+                                      "record",          "trace",
+                                      "status",          "pause",
+                                      "resume",          "stop",
+                                      "--aborts FILE",   "--benign",
+                                      "--samples",       "--by-cost"};
   for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
     ck_assert_msg(strstr(text, shown[i]) != NULL, "help lacks %s", shown[i]);
   static const char *const hidden[] = {
-      "--inject", "--follow", "wall", "trace", "alloc", "svg", "--push",
+      "--inject", "--follow", "wall", "alloc", "svg", "--push", "--vm ",
   };
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
     ck_assert_msg(!strstr(text, hidden[i]), "help has %s", hidden[i]);
@@ -475,6 +535,10 @@ START_TEST(test_closing_line_full)
   struct session_account a = plain;
   a.samples = 1;
   a.filtered = 4989;
+  a.of_zone = 4980;
+  a.of_vm = 6;
+  a.of_pause = 3;
+  a.paused_ns = 2500000000;
   a.partial = 1;
   a.lua_partial = 2;
   a.lost_full = 8;
@@ -488,9 +552,10 @@ START_TEST(test_closing_line_full)
   struct closing c = {.acc = &a, .interval_ns = 10000000, .zone = "a/b"};
   line_is(&c,
           "1 sample of 5001 sent, 11 lost (8 ring full, 2 not delivered, 1 bad "
-          "record), 4989 outside zone a/b, 1 partial (a part of the stack is "
-          "missing), 2 with an incomplete Lua part; 999 of 100 Hz for "
-          "5.0 s, 1 late tick left out, 7 ticks of threads beyond the 128 that "
+          "record), 4980 outside zone a/b, 6 outside the VM, 3 in a pause, 1 "
+          "partial (a part of the stack is missing), 2 with an incomplete Lua "
+          "part; 999 of 100 Hz for 5.0 s and 2.5 s of pauses, "
+          "1 late tick left out, 7 ticks of threads beyond the 128 that "
           "are sampled at once; 2 VMs (and 1 of a LuaJIT build that this "
           "version does not know), 3 threads (and 1 thread that blocks SIGURG, "
           "not sampled); engine agent, own CPU 2.5%");
@@ -544,8 +609,14 @@ START_TEST(test_why_empty)
   empty_is(&c, "block SIGURG");
   a.sent = a.lost = 9;
   empty_is(&c, "could not read any: 9 asked for, 9 lost");
-  a.filtered = 3;
+  a.filtered = a.of_vm = 3;
+  empty_is(&c, "all 3 were outside the VM");
+  a.of_zone = 2;
   empty_is(&c, "outside zone z");
+  memset(&a, 0, sizeof a);
+  a.paused_ns = 2000000000;
+  a.elapsed_ns = 500000000;
+  empty_is(&c, "paused for 2.0 of 2.5 s");
   a.samples = 1;
   struct strbuf b = STRBUF_INIT;
   closing_why_empty(&b, &c);
@@ -554,6 +625,45 @@ START_TEST(test_why_empty)
   c.too_soon = true; /* that was the reason */
   closing_why_empty(&b, &c);
   ck_assert_uint_eq(b.len, 0);
+}
+END_TEST
+
+static const struct session_trace_account aborted = {.starts = 60,
+                                                     .stops = 20,
+                                                     .aborts = 40,
+                                                     .benign = 30,
+                                                     .blacklists = 2,
+                                                     .sites = 1,
+                                                     .benign_sites = 4,
+                                                     .vms = 1,
+                                                     .elapsed_ns = 5250000000};
+
+static void trace_line_is(const struct session_trace_account *a, bool benign,
+                          const char *want)
+{
+  struct strbuf b = STRBUF_INIT;
+  closing_trace_line(&b, a, benign);
+  ck_assert_str_eq(strbuf_text(&b), want);
+  strbuf_free(&b);
+}
+
+START_TEST(test_trace_line)
+{
+  struct session_trace_account a = aborted;
+  trace_line_is(&a, false,
+                "10 trace aborts at 1 site, 2 blacklisted; 30 benign ones left "
+                "out (--benign); 60 traces begun, 20 completed; for 5.2 s; 1 "
+                "VM");
+  a.flushes = 3;
+  a.vms = 2;
+  trace_line_is(&a, true,
+                "40 trace aborts at 5 sites, 2 blacklisted; 60 traces begun, "
+                "20 completed, all flushed 3 times; for 5.2 s; 2 VMs");
+  struct strbuf b = STRBUF_INIT;
+  closing_trace_progress(&b, &a, false);
+  ck_assert_str_eq(strbuf_text(&b), "5 s: 10 trace aborts at 1 site, 2 "
+                                    "blacklisted (Ctrl-C ends and writes)");
+  strbuf_free(&b);
 }
 END_TEST
 
@@ -575,6 +685,9 @@ static TCase *options_case(void)
   tcase_add_test(tc, test_switches);
   tcase_add_test(tc, test_command);
   tcase_add_test(tc, test_session_options);
+  tcase_add_test(tc, test_from_inside);
+  tcase_add_test(tc, test_verbs);
+  tcase_add_test(tc, test_options_and_verbs);
   tcase_add_test(tc, test_whom);
   tcase_add_test(tc, test_out_of_range);
   tcase_add_test(tc, test_mistakes);
@@ -601,6 +714,7 @@ static TCase *other_case(void)
   tcase_add_test(tc, test_closing_details);
   tcase_add_test(tc, test_why_empty);
   tcase_add_test(tc, test_progress);
+  tcase_add_test(tc, test_trace_line);
   return tc;
 }
 

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "output/output.h"
+#include "tecs/abi.h"
 
 /* ---- collapsed stacks ---- */
 
@@ -461,6 +462,124 @@ START_TEST(test_no_memory_keeps_the_file)
 }
 END_TEST
 
+/* ---- CSV ---- */
+
+static struct aborts *table;
+
+static void csv_setup(void)
+{
+  table = aborts_new();
+  ck_assert_ptr_nonnull(table);
+}
+
+static void csv_teardown(void)
+{
+  aborts_free(table);
+}
+
+static void add_abort(struct aborts_row row)
+{
+  ck_assert_int_eq(aborts_add(table, &row), RESULT_OK);
+}
+
+static void csv_is(struct output_aborts o, const char *want)
+{
+  struct strbuf b = STRBUF_INIT;
+  ck_assert_int_eq(output_aborts(table, &o, &b), RESULT_OK);
+  ck_assert_str_eq(strbuf_text(&b), want);
+  strbuf_free(&b);
+}
+
+#define HEADER "severity,count,reason,location,zone"
+
+START_TEST(test_csv_empty)
+{
+  csv_is((struct output_aborts){0}, HEADER "\r\n");
+  csv_is((struct output_aborts){.samples = true, .source = true},
+         HEADER ",cpu_percent,state,source\r\n");
+}
+END_TEST
+
+static void add_text(uint32_t severity, uint64_t count, const char *reason,
+                     const char *location, const char *zone)
+{
+  add_abort((struct aborts_row){.severity = severity,
+                                .count = count,
+                                .reason = reason,
+                                .location = location,
+                                .zone = zone});
+}
+
+START_TEST(test_csv_rows)
+{
+  add_text(TECS_SEVERITY_INFO, 7, "leaving loop in root trace", "a.lua:1", "");
+  add_text(TECS_SEVERITY_WARN, 3, "NYI: bytecode FNEW", "a.lua:2", "frame/ai");
+  add_text(TECS_SEVERITY_BLACKLIST, 1, "blacklisted", "a.lua:3", "");
+  csv_is((struct output_aborts){0},
+         HEADER "\r\n"
+                "blacklist,1,blacklisted,a.lua:3,\r\n"
+                "warn,3,NYI: bytecode FNEW,a.lua:2,frame/ai\r\n");
+  csv_is((struct output_aborts){.benign = true},
+         HEADER "\r\n"
+                "blacklist,1,blacklisted,a.lua:3,\r\n"
+                "warn,3,NYI: bytecode FNEW,a.lua:2,frame/ai\r\n"
+                "info,7,leaving loop in root trace,a.lua:1,\r\n");
+}
+END_TEST
+
+/* RFC 4180, and no cell that a spreadsheet would run. */
+START_TEST(test_csv_quoting)
+{
+  add_text(TECS_SEVERITY_WARN, 1, "a,b", "say \"hi\":1", "two\nlines");
+  add_text(TECS_SEVERITY_WARN, 1, "cr\rhere", "=SUM(A1):1", "plain");
+  csv_is((struct output_aborts){0},
+         HEADER "\r\n"
+                "warn,1,\"a,b\",\"say \"\"hi\"\":1\",\"two\nlines\"\r\n"
+                "warn,1,\"cr\rhere\",'=SUM(A1):1,plain\r\n");
+}
+END_TEST
+
+START_TEST(test_csv_more_columns)
+{
+  add_abort((struct aborts_row){.severity = TECS_SEVERITY_WARN,
+                                .count = 9,
+                                .reason = "r",
+                                .location = "a.lua:2",
+                                .zone = "",
+                                .pt = 16,
+                                .firstline = 1,
+                                .numline = 4});
+  add_abort((struct aborts_row){.severity = TECS_SEVERITY_WARN,
+                                .source = ABORTS_PENALTY,
+                                .count = 4,
+                                .reason = "p",
+                                .location = "b.lua:2",
+                                .zone = ""});
+  add_abort((struct aborts_row){.severity = TECS_SEVERITY_BLACKLIST,
+                                .source = ABORTS_BYTECODE,
+                                .reason = "blacklisted (ILOOP)",
+                                .location = "b.lua:8",
+                                .zone = ""});
+  for (int i = 0; i < 3; i++)
+    aborts_sample(table, i ? "a.lua" : NULL, 16, 1, 4, 'I');
+  aborts_join(table);
+  csv_is((struct output_aborts){.samples = true, .source = true},
+         HEADER ",cpu_percent,state,source\r\n"
+                "blacklist,,blacklisted (ILOOP),b.lua:8,,0.00,,bytecode\r\n"
+                "warn,9,r,a.lua:2,,66.67,I,events\r\n"
+                "warn,4,p,b.lua:2,,0.00,,penalty-cache\r\n");
+}
+END_TEST
+
+static void add_csv_tests(TCase *tc)
+{
+  tcase_add_checked_fixture(tc, csv_setup, csv_teardown);
+  tcase_add_test(tc, test_csv_empty);
+  tcase_add_test(tc, test_csv_rows);
+  tcase_add_test(tc, test_csv_quoting);
+  tcase_add_test(tc, test_csv_more_columns);
+}
+
 static void add_file_tests(TCase *tc)
 {
   tcase_add_checked_fixture(tc, file_setup, file_teardown);
@@ -497,6 +616,9 @@ int main(void)
   tc = tcase_create("file");
   suite_add_tcase(s, tc);
   add_file_tests(tc);
+  tc = tcase_create("csv");
+  suite_add_tcase(s, tc);
+  add_csv_tests(tc);
   SRunner *sr = srunner_create(s);
   srunner_set_tap(sr, "-");
   srunner_run_all(sr, CK_SILENT);

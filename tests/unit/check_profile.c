@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile/profile.h"
+#include "tecs/abi.h"
 
 static struct profile *p;
 
@@ -154,6 +155,160 @@ START_TEST(test_companion)
 }
 END_TEST
 
+/* ---- trace aborts ---- */
+
+static struct aborts *table;
+
+static void table_setup(void)
+{
+  table = aborts_new();
+  ck_assert_ptr_nonnull(table);
+}
+
+static void table_teardown(void)
+{
+  aborts_free(table);
+}
+
+static void abort_at(uint32_t severity, uint64_t count, const char *reason,
+                     const char *location, const char *zone)
+{
+  struct aborts_row row = {.severity = severity,
+                           .count = count,
+                           .reason = reason,
+                           .location = location,
+                           .zone = zone};
+  ck_assert_int_eq(aborts_add(table, &row), RESULT_OK);
+}
+
+/* One row as "severity count reason location zone". */
+static void row_is(bool by_cost, size_t at, const char *want)
+{
+  static const char *const severity[] = {"?", "info", "warn", "blacklist"};
+  const struct aborts_row *row;
+  size_t count;
+  char text[256];
+  ck_assert_int_eq(aborts_sorted(table, by_cost, &row, &count), RESULT_OK);
+  ck_assert_uint_lt(at, count);
+  row += at;
+  snprintf(text, sizeof text, "%s %d %s %s %s", severity[row->severity],
+           (int)row->count, row->reason, row->location, row->zone);
+  ck_assert_str_eq(text, want);
+}
+
+START_TEST(test_no_aborts)
+{
+  const struct aborts_row *row;
+  size_t count = 9;
+  ck_assert_int_eq(aborts_sorted(table, false, &row, &count), RESULT_OK);
+  ck_assert_uint_eq(count, 0);
+  aborts_join(table);
+}
+END_TEST
+
+/* Severity, count (most first), reason, location, zone. */
+START_TEST(test_order_of_aborts)
+{
+  abort_at(TECS_SEVERITY_INFO, 900, "leaving loop", "a.lua:1", "");
+  abort_at(TECS_SEVERITY_WARN, 5, "b", "a.lua:1", "");
+  abort_at(TECS_SEVERITY_WARN, 5, "a", "b.lua:1", "z");
+  abort_at(TECS_SEVERITY_WARN, 5, "a", "b.lua:1", "");
+  abort_at(TECS_SEVERITY_WARN, 5, "a", "a.lua:2", "");
+  abort_at(TECS_SEVERITY_WARN, 70, "z", "z.lua:9", "");
+  abort_at(TECS_SEVERITY_BLACKLIST, 1, "z", "z.lua:9", "");
+  /* equal keys are one row, whose severity is the worst */
+  row_is(false, 0, "blacklist 71 z z.lua:9 ");
+  row_is(false, 1, "warn 5 a a.lua:2 ");
+  row_is(false, 2, "warn 5 a b.lua:1 ");
+  row_is(false, 3, "warn 5 a b.lua:1 z");
+  row_is(false, 4, "warn 5 b a.lua:1 ");
+  row_is(false, 5, "info 900 leaving loop a.lua:1 ");
+}
+END_TEST
+
+static void in_function(uint64_t pt, uint32_t firstline, uint32_t numline,
+                        const char *location)
+{
+  struct aborts_row row = {.severity = TECS_SEVERITY_WARN,
+                           .count = 1,
+                           .reason = "r",
+                           .location = location,
+                           .zone = "",
+                           .pt = pt,
+                           .firstline = firstline,
+                           .numline = numline};
+  ck_assert_int_eq(aborts_add(table, &row), RESULT_OK);
+}
+
+static void samples(unsigned n, const char *chunk, uint64_t pt,
+                    uint32_t firstline, uint32_t numline, char state)
+{
+  while (n--)
+    ck_assert_int_eq(aborts_sample(table, chunk, pt, firstline, numline, state),
+                     RESULT_OK);
+}
+
+static void cost_is(size_t at, const char *location, double percent, char state)
+{
+  const struct aborts_row *row;
+  size_t count;
+  ck_assert_int_eq(aborts_sorted(table, true, &row, &count), RESULT_OK);
+  ck_assert_uint_lt(at, count);
+  ck_assert_str_eq(row[at].location, location);
+  ck_assert_double_eq_tol(row[at].cpu_percent, percent, 0.001);
+  ck_assert_int_eq(row[at].state, state);
+}
+
+START_TEST(test_join)
+{
+  in_function(0x10, 5, 3, "game/a.lua:6");   /* hot */
+  in_function(0x20, 20, 9, "game/a.lua:22"); /* loaded anew, both are hot */
+  in_function(0x30, 5, 3, "game/b.lua:6");   /* the same lines elsewhere */
+  in_function(0, 0, 0, "?:0");
+  samples(40, "game/a.lua", 0x10, 5, 3, 'I');
+  samples(10, "game/a.lua", 0x10, 5, 3, 'C');
+  samples(3, "game/a.lua", 0x21, 20, 9, 'G');
+  samples(2, "game/a.lua", 0x20, 20, 9, 'N');
+  samples(25, "game/c.lua", 0x40, 1, 1, 'N');
+  samples(5, "cut differently", 0x10, 5, 3,
+          'I');                              /* the prototype is the same */
+  samples(5, "game/a.lua", 0x10, 6, 3, 'I'); /* its address is another's now */
+  samples(10, NULL, 0, 0, 0, 'C');
+  aborts_join(table);
+  cost_is(0, "game/a.lua:6", 55.0, 'I');
+  cost_is(1, "game/a.lua:22", 5.0, 'G');
+  cost_is(2, "?:0", 0.0, 0);
+  cost_is(3, "game/b.lua:6", 0.0, 0);
+}
+END_TEST
+
+/* A cheap blacklisted row still comes before a dear warning. */
+START_TEST(test_cost_within_a_severity)
+{
+  in_function(0x10, 5, 3, "dear.lua:6");
+  abort_at(TECS_SEVERITY_WARN, 99, "r", "cheap.lua:1", "");
+  abort_at(TECS_SEVERITY_BLACKLIST, 1, "r", "cheap.lua:2", "");
+  samples(1, "dear.lua", 0x10, 5, 3, 'I');
+  aborts_join(table);
+  cost_is(0, "cheap.lua:2", 0.0, 0);
+  cost_is(1, "dear.lua:6", 100.0, 'I');
+  cost_is(2, "cheap.lua:1", 0.0, 0);
+  row_is(false, 1, "warn 99 r cheap.lua:1 ");
+}
+END_TEST
+
+START_TEST(test_many_aborts)
+{
+  char location[32];
+  for (unsigned i = 0; i < 20000; i++) {
+    snprintf(location, sizeof location, "f%05u.lua:1", i % 10000);
+    abort_at(TECS_SEVERITY_WARN, 1 + i % 2, "r", location, "");
+  }
+  row_is(false, 0, "warn 4 r f00001.lua:1 ");
+  row_is(false, 9999, "warn 2 r f09998.lua:1 ");
+}
+END_TEST
+
 int main(void)
 {
   Suite *s = suite_create("profile");
@@ -167,6 +322,14 @@ int main(void)
   tcase_add_test(tc, test_stack_without_frames);
   tcase_add_test(tc, test_rename);
   tcase_add_test(tc, test_companion);
+  tc = tcase_create("aborts");
+  suite_add_tcase(s, tc);
+  tcase_add_checked_fixture(tc, table_setup, table_teardown);
+  tcase_add_test(tc, test_no_aborts);
+  tcase_add_test(tc, test_order_of_aborts);
+  tcase_add_test(tc, test_join);
+  tcase_add_test(tc, test_cost_within_a_severity);
+  tcase_add_test(tc, test_many_aborts);
   SRunner *sr = srunner_create(s);
   srunner_set_tap(sr, "-");
   srunner_run_all(sr, CK_SILENT);

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The verb that says what there is in a process and what can be had from it:
+ * lines `key: value`, keys that stay the same.
+ */
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "attach/attach_internal.h"
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "target/target.h"
+
+struct status_text {
+  struct strbuf text;
+  struct target *target;
+  struct shm shm; /* fd -1: no agent */
+  struct session_vm vm[TECS_VMS];
+  unsigned vms, known; /* of them: of a known layout */
+  unsigned heard, replaced, mute;
+  struct error no_agent; /* why there is none */
+};
+
+#define LINE(s, ...) strbuf_printf(&(s)->text, __VA_ARGS__)
+
+/* ---- the agent and its VMs ---- */
+
+static const char *state_text(const struct tecs_header *h)
+{
+  switch (atomic_acquire(&h->state)) {
+  case TECS_STATE_STARTING:
+    return "starting";
+  case TECS_STATE_READY:
+    return "ready";
+  default:
+    break;
+  }
+  return h->reason == TECS_REASON_SIGNAL_TAKEN
+             ? "off: it could not install its signal handler"
+             : "off: it got no memory at start";
+}
+
+/* In state READY: what the agent was asked for and did not do. */
+static const char *notice_text(const struct tecs_header *h)
+{
+  if (h->reason == TECS_REASON_BAD_ENV)
+    return "TECS_AGENT is not understood, so nothing was started; try "
+           "TECS_AGENT=\"start,interval=1ms,duration=5s,output=FILE\"";
+  if (h->reason == TECS_REASON_NO_COLLECTOR)
+    return "TECS_AGENT asks for a session, but " ATTACH_NAME
+           " was not found or not started; set TECS_ATTACH to its path";
+  return NULL;
+}
+
+static void agent_lines(struct status_text *s)
+{
+  const struct tecs_header *h = s->shm.header;
+  if (s->shm.fd < 0) {
+    LINE(s, "agent: none\n");
+    return;
+  }
+  LINE(s, "agent: %.*s\n", (int)sizeof h->build, h->build);
+  LINE(s, "agent.state: %s\n", state_text(h));
+  LINE(s, "agent.segment: %u.%u\n", h->major, h->minor);
+  if (notice_text(h))
+    LINE(s, "agent.notice: %s\n", notice_text(h));
+}
+
+static const char *found_text(uint32_t found)
+{
+  static const char *const text[] = {
+      [TECS_FOUND_API] = "made through the Lua API",
+      [TECS_FOUND_GETENV] = "while its package library opened",
+      [TECS_FOUND_SCAN] = "in a sample of a thread",
+  };
+  return found && found < sizeof text / sizeof *text ? text[found] : "?";
+}
+
+/* The agent knows threads by their ids in its own pid namespace. */
+static pid_t outer_tid(struct target *t, uint32_t inner)
+{
+  struct target_tids tids = {0};
+  pid_t found = (pid_t)inner;
+  if (target_threads(t, &tids) != RESULT_OK)
+    tids.count = 0;
+  for (size_t i = 0; i < tids.count; i++)
+    if (target_thread_ns_tid(t, tids.tid[i]) == (pid_t)inner)
+      found = tids.tid[i];
+  target_tids_free(&tids);
+  return found;
+}
+
+static void zones_line(struct status_text *s, unsigned n,
+                       const struct session_vm *vm)
+{
+  const char *text = "loaded";
+  if (!vm->zones)
+    text = vm->require ? "not loaded"
+                       : "not available in this VM: it has no package library";
+  LINE(s, "vm.%u.zones: %s\n", n, text);
+}
+
+static void aborts_line(struct status_text *s, unsigned n,
+                        const struct session_vm *vm)
+{
+  LINE(s, "vm.%u.aborts: ", n);
+  if (vm->events & TECS_VM_LISTENING)
+    LINE(s, "%s\n", vm->jit ? "exact" : "exact (none while the JIT is off)");
+  else if (vm->events & TECS_VM_REPLACED)
+    LINE(s,
+         "not available in this VM: for %.0f s the program has had its own "
+         "listener in the place of the agent's\n",
+         (double)(clock_mono_ns() - vm->replaced_ns) / 1e9);
+  else
+    LINE(s, "not available in this VM: its LuaJIT exports no Lua API to "
+            "listen with\n");
+}
+
+static void vm_lines(struct status_text *s, unsigned n,
+                     const struct session_vm *vm)
+{
+  LINE(s, "vm.%u.layout: %s\n", n, vm->layout ? vm->layout : "unknown");
+  LINE(s, "vm.%u.found: %s\n", n, found_text(vm->found));
+  LINE(s, "vm.%u.thread: %d\n", n, (int)outer_tid(s->target, vm->tid));
+  if (!vm->layout)
+    return;
+  LINE(s, "vm.%u.jit: %s\n", n, vm->jit ? "on" : "off");
+  zones_line(s, n, vm);
+  aborts_line(s, n, vm);
+}
+
+static void count_vms(struct status_text *s)
+{
+  for (unsigned i = 0; i < s->vms; i++) {
+    const struct session_vm *vm = &s->vm[i];
+    if (!vm->layout)
+      continue;
+    s->known++;
+    if (vm->events & TECS_VM_LISTENING)
+      s->heard++;
+    else if (vm->events & TECS_VM_REPLACED)
+      s->replaced++;
+    else
+      s->mute++;
+  }
+}
+
+static void vms_lines(struct status_text *s)
+{
+  if (s->shm.fd < 0)
+    return;
+  s->vms = session_vms(s->target, &s->shm, s->vm);
+  count_vms(s);
+  LINE(s, "vm.count: %u\n", s->vms);
+  for (unsigned i = 0; i < s->vms; i++)
+    vm_lines(s, i + 1, &s->vm[i]);
+}
+
+/* ---- sessions and threads ---- */
+
+static void session_line(struct status_text *s, enum session_kind kind,
+                         const char *name)
+{
+  struct session_seen seen;
+  session_look(&s->shm, kind, &seen);
+  if (!seen.running)
+    LINE(s, "session.%s: none\n", name);
+  else if (seen.owner == s->shm.header->pid)
+    LINE(s, "session.%s: %s, owner the program itself\n", name,
+         seen.paused ? "paused" : "running");
+  else
+    LINE(s, "session.%s: %s, owner process %u\n", name,
+         seen.paused ? "paused" : "running", seen.owner);
+}
+
+static void sessions_lines(struct status_text *s)
+{
+  if (s->shm.fd < 0)
+    return;
+  session_line(s, SESSION_SAMPLING, "sampling");
+  session_line(s, SESSION_TRACE, "trace");
+}
+
+/* A thread may be called anything. */
+static void add_name(struct strbuf *b, const char *name)
+{
+  for (; *name; name++) {
+    char c = (unsigned char)*name < 32 || *name == 127 ? '?' : *name;
+    strbuf_add(b, &c, 1);
+  }
+}
+
+static void thread_line(struct status_text *s, pid_t tid)
+{
+  char comm[16], state = target_thread_state(s->target, tid);
+  if (!state)
+    return; /* gone */
+  target_thread_comm(s->target, tid, comm);
+  LINE(s, "thread.%d: %c ", (int)tid, state);
+  add_name(&s->text, comm);
+  if (target_thread_blocks(s->target, tid, SIGURG))
+    LINE(s, " (blocks SIGURG: not sampled)");
+  LINE(s, "\n");
+}
+
+static void threads_lines(struct status_text *s)
+{
+  struct target_tids tids = {0};
+  if (target_threads(s->target, &tids) == RESULT_OK) {
+    LINE(s, "thread.count: %zu\n", tids.count);
+    for (size_t i = 0; i < tids.count; i++)
+      thread_line(s, tids.tid[i]);
+  }
+  target_tids_free(&tids);
+}
+
+/* ---- what can be had ---- */
+
+/* Why nothing can; NULL: something can. */
+static const char *hindrance(const struct status_text *s)
+{
+  if (s->shm.fd < 0)
+    return s->no_agent.text;
+  if (atomic_get(&s->shm.header->state) == TECS_STATE_OFF)
+    return "the agent has switched itself off";
+  if (s->vms && !s->known)
+    return "the layout of its LuaJIT is not known to the agent";
+  return NULL;
+}
+
+static void modules_line(struct status_text *s)
+{
+  if (s->mute)
+    LINE(s,
+         "can.modules: no (%u of %u VMs): their LuaJIT exports no Lua API "
+         "to install jit.zone and tecs.utils.profile with\n",
+         s->mute, s->known);
+  else
+    LINE(s, "can.modules: yes, jit.zone and tecs.utils.profile by require\n");
+}
+
+#define FROM_MEMORY                                                            \
+  "no exact counts, only what LuaJIT's penalty cache and patched bytecode "    \
+  "tell"
+
+static void aborts_can_line(struct status_text *s)
+{
+  LINE(s, "can.aborts: ");
+  if (s->heard == s->known)
+    LINE(s, "yes, exact counts\n");
+  else if (s->heard)
+    LINE(s, "exact counts in %u of %u VMs\n", s->heard, s->known);
+  else
+    LINE(s, FROM_MEMORY "; see vm.1.aborts\n");
+}
+
+static void cannot_lines(struct status_text *s, const char *why)
+{
+  bool readable = s->shm.fd < 0 && s->no_agent.code == RESULT_NOAGENT;
+  LINE(s, "can.sampling: no: %s\n", why);
+  LINE(s, "can.zones: no: %s\n", why);
+  if (readable)
+    LINE(s, "can.aborts: " FROM_MEMORY ": %s\n", why);
+  else
+    LINE(s, "can.aborts: no: %s\n", why);
+  LINE(s, "can.modules: no: %s\n", why);
+}
+
+static void can_lines(struct status_text *s)
+{
+  const char *why = hindrance(s);
+  if (why) {
+    cannot_lines(s, why);
+    return;
+  }
+  LINE(s, "can.sampling: yes, by the agent's signal handler\n");
+  if (!s->known) {
+    LINE(s, "can.zones: no VM yet\ncan.aborts: no VM yet\n"
+            "can.modules: no VM yet\n");
+    return;
+  }
+  LINE(s, "can.zones: yes, of jit.zone\n");
+  aborts_can_line(s);
+  modules_line(s);
+}
+
+/* ---- the verb ---- */
+
+static enum result compose(struct status_text *s, struct error *e)
+{
+  char comm[16];
+  target_comm(s->target, comm);
+  enum result r = session_segment(s->target, &s->shm, &s->no_agent);
+  if (r == RESULT_PERM || r == RESULT_GONE)
+    return error_set(e, r, "%s", s->no_agent.text);
+  if (r == RESULT_NOAGENT)
+    reach_why_no_agent(s->target, &s->no_agent);
+  LINE(s, "process: %d ", (int)target_pid(s->target));
+  add_name(&s->text, comm);
+  LINE(s, "\n");
+  agent_lines(s);
+  vms_lines(s);
+  sessions_lines(s);
+  threads_lines(s);
+  can_lines(s);
+  return s->text.failed ? error_set(e, RESULT_NOMEM, "no memory") : RESULT_OK;
+}
+
+int status_run(const struct options *o)
+{
+  struct status_text s = {.shm.fd = -1};
+  struct error e;
+  enum result r = target_open(o->pid, &s.target, &e);
+  if (r == RESULT_OK)
+    r = compose(&s, &e);
+  if (r != RESULT_OK)
+    say("%s", e.text);
+  else if (fputs(strbuf_text(&s.text), stdout) < 0 || fflush(stdout))
+    r = RESULT_IO;
+  if (s.shm.fd >= 0)
+    shm_detach(&s.shm);
+  if (s.target)
+    target_close(s.target);
+  strbuf_free(&s.text);
+  return (int)verdict_status(r);
+}
