@@ -208,12 +208,15 @@ static uint64_t passes_to(const struct vm_events *v, uint64_t fn)
   return to;
 }
 
-/* The table of handlers, and the one of that kind: both on the stack. */
-static void push_place(const struct vm_events *v, lua_State *L,
+/* The table of handlers, and the one of that kind: both on the stack.  false,
+ * and nothing there: the program put something else in the table's place. */
+static bool push_place(const struct vm_events *v, lua_State *L,
                        enum event_kind kind)
 {
-  v->api->luaL_findtable(L, LUA_REGISTRYINDEX, VMEVENTS, 4);
+  if (v->api->luaL_findtable(L, LUA_REGISTRYINDEX, VMEVENTS, 4))
+    return false;
   v->api->lua_rawgeti(L, -1, kinds[kind].key);
+  return true;
 }
 
 /* ---- jit.attach ---- */
@@ -223,7 +226,8 @@ static void push_place(const struct vm_events *v, lua_State *L,
 static void settle(struct vm_events *v, lua_State *L, enum event_kind kind,
                    uint64_t before, uint64_t detached)
 {
-  push_place(v, L, kind);
+  if (!push_place(v, L, kind))
+    return;
   uint64_t now = top_function(v->api, L);
   if (now && is_ours(v, L, kind)) {
     if (detached && passes_to(v, now) == detached) {
@@ -242,7 +246,8 @@ static void settle(struct vm_events *v, lua_State *L, enum event_kind kind,
 static uint64_t holder(const struct vm_events *v, lua_State *L,
                        enum event_kind kind)
 {
-  push_place(v, L, kind);
+  if (!push_place(v, L, kind))
+    return 0;
   uint64_t fn = top_function(v->api, L);
   luaapi_pop(v->api, L, 2);
   return fn;
@@ -315,7 +320,8 @@ static bool take_over_loaded(struct vm_events *v, lua_State *L)
  * other; one that came by another way has the place. */
 static void check(struct vm_events *v, lua_State *L, enum event_kind kind)
 {
-  push_place(v, L, kind);
+  if (!push_place(v, L, kind))
+    return;
   uint64_t now = top_function(v->api, L);
   if (!now || (!is_ours(v, L, kind) && take_over_loaded(v, L))) {
     put_in_front(v, L, kind);

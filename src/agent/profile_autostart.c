@@ -83,15 +83,22 @@ static bool parse(const char *settings, bool *start)
   return ok;
 }
 
+/* Standard output is the program's own. */
+static bool to_stdout(void)
+{
+  return asked.value[OUTPUT] && !strcmp(asked.value[OUTPUT], "-");
+}
+
 void profile_autostart_read(void)
 {
   bool start;
   const char *settings = getenv("TECS_AGENT");
   if (!settings || !*settings)
     return;
-  if (!parse(settings, &start))
+  /* settings without `start` do nothing: said, rather than left to be found */
+  if (!parse(settings, &start) || !start || to_stdout())
     notice(TECS_REASON_BAD_ENV);
-  else if (start)
+  else
     atomic_release(&asked.armed, 1u);
 }
 

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "agent/profile_internal.h"
@@ -290,6 +291,11 @@ int64_t collector_result_size(const struct collector *c)
 
 void collector_forget(struct collector *c)
 {
+  int saved = errno;
+  /* only in a program that is init, or a subreaper, is it our child */
+  if (c->pid > 0)
+    waitpid(c->pid, NULL, WNOHANG);
+  errno = saved;
   if (is_pidfd(c->pidfd))
     close(c->pidfd);
   c->pidfd = -1;

@@ -75,7 +75,7 @@ void job_tell_waiting(struct job *j)
 void job_tell_end(const struct job *j)
 {
   if (target_alive(j->target))
-    say("%d became another program, without the agent", job_pid(j));
+    say("%d became another program", job_pid(j));
   else
     say("%d (%s) ended", job_pid(j), j->comm);
 }

@@ -82,14 +82,16 @@ static void tell(const struct tracing *t, int pid)
   if (t->o->quiet)
     return;
   tell_deaf(t, pid);
-  if (a->vms && a->jit_off >= a->vms)
+  if (a->vms && a->jit_off >= a->vms && !a->starts)
     say("the JIT compiler is off in %s of %d: nothing is compiled, so nothing "
         "is aborted",
         a->vms == 1 ? "the VM" : "all VMs", pid);
   if (a->overflow)
     say("%llu aborts are in no row: the table has room for %u distinct ones",
         (unsigned long long)a->overflow, TECS_ABORT_ROWS);
-  if (t->outside)
+  if (!a->vms && !t->outside)
+    strbuf_printf(&b, "no VM was seen in %d: nothing was counted", pid);
+  else if (t->outside)
     strbuf_printf(&b, "%u sites read from outside", a->outside_sites);
   else
     closing_trace_line(&b, a, t->o->benign);

@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "merge/merge_internal.h"
 #include "base/utf8.h"
+#include "merge/merge_internal.h"
 
 /* lj_vm_ffi_call is an ordinary C frame with its own unwind information, but
  * belongs to the VM's assembly (vm_x64.dasc). */

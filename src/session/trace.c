@@ -49,8 +49,8 @@ static enum result busy(struct session_trace *s, struct error *e)
     return error_set(e, RESULT_BUSY,
                      "the program in process %d records its trace aborts "
                      "itself (tecs.utils.profile): one session at a time; "
-                     "end that one first (tecs-attach stop %d)",
-                     pid, pid);
+                     "the program has to end that one (session:stop)",
+                     pid);
   return error_set(e, RESULT_BUSY,
                    "the trace aborts of process %d are being recorded already, "
                    "by process %u: one session at a time; stop that one first "

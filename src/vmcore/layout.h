@@ -46,8 +46,7 @@ struct vm_layout {
   /* GCtrace */
   uint16_t tr_nins, tr_ir, tr_nk, tr_nsnap, tr_snap, tr_snapmap, tr_startpt,
       tr_startpc, tr_startins, tr_spadjust, tr_mcode, tr_szmcode, tr_traceno,
-      tr_root,
-      tr_link, tr_linktype;
+      tr_root, tr_link, tr_linktype;
   /* SnapShot */
   uint16_t snap_sizeof, snap_mapofs, snap_ref, snap_mcofs, snap_nslots,
       snap_nent;
