@@ -94,6 +94,9 @@ struct tecs_header {
   struct tecs_section section[TECS_SECTIONS];
 };
 
+/* In a tick's value instead of a slot: trace_session has changed. */
+#define TECS_TICK_TRACE 0xffffu
+
 enum tecs_control_flag {
   TECS_CONTROL_NO_STACK = 1u, /* leave the native stack out of samples */
 };

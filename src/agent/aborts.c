@@ -134,6 +134,11 @@ static uint32_t current_session(void)
   return atomic_get(&c->trace_paused) ? 0 : session;
 }
 
+bool aborts_wanted(void)
+{
+  return agent_ready() && atomic_acquire(&agent.shm.control->trace_session);
+}
+
 static void count(uint32_t session, enum what what,
                   const struct tecs_abort *row)
 {
@@ -218,6 +223,7 @@ enum result aborts_begin(lua_State *L, uint32_t *owner)
     if (r == RESULT_OK) {
       announce(c, (uint32_t)getpid());
       events_check(L);
+      events_follow();
       return r;
     }
     lock_claim(F_UNLCK);
@@ -247,6 +253,7 @@ void aborts_end(void)
   struct tecs_control *c = agent.shm.control;
   atomic_release(&c->trace_session, 0u);
   atomic_set(&c->trace_owner, 0u);
+  events_follow();
   if (file_is_ours())
     lock_claim(F_UNLCK);
   atomic_release(&own_session, 0u);

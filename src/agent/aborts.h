@@ -47,4 +47,7 @@ void aborts_end(void);
  * has happened yet. */
 const struct tecs_abort *aborts_read(struct tecs_aborts *totals);
 
+/* Is a session on, paused or not?  Safe in a handler. */
+bool aborts_wanted(void);
+
 #endif

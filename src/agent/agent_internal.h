@@ -57,6 +57,8 @@ void guard_check(void);
  * of this thread is returned and must be put back with guard_leave. */
 struct vm_mem *guard_enter(struct vm_mem *m);
 void guard_leave(struct vm_mem *previous);
+/* Stores a byte, or does not where that faults. */
+void guard_store1(uint64_t addr, uint8_t value);
 /* Copies up to n bytes; returns how many could be read. */
 size_t guard_copy(void *to, uint64_t from, size_t n);
 

@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "agent/aborts.h"
 #include "agent/aborts_internal.h"
 #include "agent/agent_internal.h"
 #include "base/atomics.h"
@@ -10,6 +11,8 @@
 
 enum {
   VMEVENT_NOCACHE = 255, /* lj_vmevent.h: ask the table at every event */
+  MASK_BC = 1 << 0,      /* VMEVENT_MASK of each, in the order of its enum */
+  MASK_TRACE = 1 << 1,
 };
 static const char VMEVENTS[] = "_VMEVENTS"; /* key in the registry */
 
@@ -160,11 +163,44 @@ static void report(struct vm_events *v, uint64_t foreign)
   if (foreign != v->foreign)
     v->heard = false;
   v->foreign = foreign;
+  v->shared = v->shared || foreign;
   uint32_t events = foreign ? TECS_VM_REPLACED : TECS_VM_LISTENING;
   if (foreign && v->heard)
     events |= TECS_VM_LISTENING;
   if (e && events != e->events)
     registry_events(e, events);
+}
+
+/* LuaJIT of this time looks for a Lua function beyond the bottom of the stack
+ * when a trace aborts, somebody listens, and the function that was recorded has
+ * returned to C (lj_trace.c, trace_abort; mended since).  A host that calls
+ * functions straight from C dies of that.  So the event is let through only
+ * while aborts are counted, or while the program itself listens to events. */
+static uint8_t wanted_mask(const struct vm_events *v)
+{
+  if (v->shared)
+    return VMEVENT_NOCACHE;
+  return aborts_wanted() ? MASK_BC | MASK_TRACE : MASK_BC;
+}
+
+void events_follow(void)
+{
+  struct vm_mem mem;
+  struct vm_mem *previous = guard_enter(&mem);
+  for (unsigned i = 0; i < TECS_VMS; i++) {
+    const struct vm_events *v = &known[i];
+    uint64_t g = atomic_acquire(&known[i].g);
+    if (g && !v->shared && registry_find(g) && vm_is_global(&mem, v->lay, g))
+      guard_store1(g + v->lay->g_vmevmask, wanted_mask(v));
+  }
+  guard_leave(previous);
+}
+
+void events_forget(uint64_t g)
+{
+  struct vm_events *v = find(g);
+  if (v)
+    atomic_release(&v->g, (uint64_t)0);
 }
 
 /* The handler on top of the stack goes into the place and is popped; below it
@@ -174,7 +210,7 @@ static void put(struct vm_events *v, lua_State *L, enum event_kind kind)
 {
   v->current[kind] = top_function(v->api, L);
   v->api->lua_rawseti(L, -2, kinds[kind].key);
-  *(volatile uint8_t *)(v->g + v->lay->g_vmevmask) = VMEVENT_NOCACHE;
+  *(volatile uint8_t *)(v->g + v->lay->g_vmevmask) = wanted_mask(v);
   if (kind == EVENT_TRACE)
     report(v, 0);
 }
@@ -264,6 +300,7 @@ static int attach(lua_State *L)
   for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
     before[kind] = holder(v, L, kind);
   int results = v->attach(L);
+  v->shared = true;
   bool detach = v->api->lua_type(L, 2) != LUA_TSTRING;
   uint64_t fn = (uint64_t)v->api->lua_topointer(L, 1);
   for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
@@ -366,6 +403,8 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
   v->attach = NULL;
   v->foreign = 0;
   v->heard = false;
+  /* somebody attached a handler before us */
+  v->shared = *(volatile uint8_t *)(g + v->lay->g_vmevmask) != 0;
   memset(v->current, 0, sizeof v->current);
   memset(&v->zone, 0, sizeof v->zone);
   events_check(L);

@@ -36,6 +36,7 @@ struct vm_events {
   uint64_t foreign; /* handler that came into the trace event's place past
                        jit.attach, 0: none */
   bool heard;       /* and calls ours */
+  bool shared;      /* the program has attached handlers, too */
   struct vm_zone_place zone; /* not the sampler's, which interrupts us */
 };
 
@@ -46,5 +47,10 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
 /* Looks whether they are still there; takes jit.attach over when it has
  * appeared.  For moments at which the API may be called anyway. */
 void events_check(lua_State *L);
+/* Lets the "trace" event through while aborts are wanted.  Safe in a handler.
+ */
+void events_follow(void);
+/* VM g is about to be closed. */
+void events_forget(uint64_t g);
 
 #endif

@@ -66,6 +66,14 @@ size_t guard_copy(void *to, uint64_t from, size_t n)
   return n - left;
 }
 
+void guard_store1(uint64_t addr, uint8_t value)
+{
+  __asm__ volatile("1: movb %b0, (%1)" FIXUP
+                   :
+                   : "q"(value), "r"(addr)
+                   : "memory");
+}
+
 struct vm_mem *guard_enter(struct vm_mem *m)
 {
   struct vm_mem *previous = current;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "agent/agent_internal.h"
+#include "agent/events.h"
 #include "base/atomics.h"
 
 enum {
@@ -122,6 +123,20 @@ static void take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
   atomic_release(&slot->calls, slot->calls + 1);
 }
 
+/* A collector that counts aborts has come or gone: told by a signal of its own,
+ * or met by the next tick. */
+static void follow_session(const siginfo_t *info)
+{
+  static volatile uint32_t followed;
+  uint32_t session = atomic_acquire(&agent.shm.control->trace_session);
+  if (session == atomic_get(&followed) &&
+      (signal_value(info) & 0xffff) != TECS_TICK_TRACE)
+    return;
+  atomic_set(&followed, session);
+  guard_install();
+  events_follow();
+}
+
 void handler_tick(int signo, siginfo_t *info, void *ctx)
 {
   int saved = errno;
@@ -132,6 +147,7 @@ void handler_tick(int signo, siginfo_t *info, void *ctx)
   }
   if (!busy) {
     busy = true;
+    follow_session(info);
     struct slot_state *s = slot_of(info);
     if (s)
       take(s, ctx, (uint64_t)__builtin_return_address(0));

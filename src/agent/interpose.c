@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/events.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
 
@@ -85,6 +86,8 @@ void lua_close(lua_State *L)
       g = vm_thread_global(&mem, vm_layout_get(i), (uint64_t)L);
     guard_leave(previous);
   }
+  if (g)
+    events_forget(g);
   if (real)
     real(L);
   if (g)

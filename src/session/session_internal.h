@@ -142,6 +142,11 @@ bool segment_is_early(struct target *t, enum result r, uint64_t give_up);
 bool segment_lock(const struct shm *shm, enum session_kind kind);
 bool segment_locked(const struct shm *shm, enum session_kind kind);
 
+/* ---- ticks.c ---- */
+
+/* Sends a tick whose value's lower half is `low`, to one thread. */
+long tick_send(struct target *t, uint32_t cookie, pid_t tid, uint32_t low);
+
 /* ---- steer.c ---- */
 
 /* Follows what control says; true: the session is asked to end. */

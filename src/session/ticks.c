@@ -92,22 +92,26 @@ void ticks_free(struct session *s)
   memset(&s->threads, 0, sizeof s->threads);
 }
 
-/* The value tells our signal from the program's own, this session's slot from
- * an older one's. */
-static long send(struct session *s, struct thread *th)
+long tick_send(struct target *t, uint32_t cookie, pid_t tid, uint32_t low)
 {
-  const struct slot *sl = &s->slot[th->slot];
   siginfo_t si;
   memset(&si, 0, sizeof si);
   si.si_signo = SIGURG;
   si.si_code = SI_QUEUE;
   si.si_pid = getpid();
   si.si_uid = getuid();
-  uint64_t value = (uint64_t)s->cookie << 32 |
-                   (uint64_t)(sl->generation & 0xffff) << 16 |
-                   (uint64_t)th->slot;
+  uint64_t value = (uint64_t)cookie << 32 | low;
   si.si_value.sival_ptr = (void *)(uintptr_t)value;
-  return syscall(SYS_rt_tgsigqueueinfo, target_pid(s->t), th->tid, SIGURG, &si);
+  return syscall(SYS_rt_tgsigqueueinfo, target_pid(t), tid, SIGURG, &si);
+}
+
+/* The value tells our signal from the program's own, and this assignment of
+ * the slot from an older one. */
+static long send(struct session *s, struct thread *th)
+{
+  const struct slot *sl = &s->slot[th->slot];
+  return tick_send(s->t, s->cookie, th->tid,
+                   (sl->generation & 0xffff) << 16 | (uint32_t)th->slot);
 }
 
 /* false: the thread is gone. */

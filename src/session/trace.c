@@ -5,6 +5,7 @@
  * takes the rows over when a part or the session ends.  A part is one program
  * image, as in a sampling session.
  */
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -86,6 +87,30 @@ static bool begun(struct session_trace *s)
          atomic_get(&c->trace_owner) == (uint32_t)getpid();
 }
 
+/* The agent listens to traces only while a session is on.  Any thread will do:
+ * best one that runs, since a signal can end a system call of one that waits.
+ */
+static void tell_agent(struct session_trace *s)
+{
+  struct target_tids tids = {0};
+  pid_t chosen = 0;
+  if (target_threads(s->t, &tids) != RESULT_OK)
+    return;
+  for (size_t i = 0; i < tids.count; i++) {
+    char state = target_thread_state(s->t, tids.tid[i]);
+    if (!state || state == 'Z' || state == 'X' ||
+        target_thread_blocks(s->t, tids.tid[i], SIGURG))
+      continue;
+    if (!chosen || state == 'R')
+      chosen = tids.tid[i];
+    if (state == 'R')
+      break;
+  }
+  if (chosen)
+    tick_send(s->t, s->shm.header->cookie, chosen, TECS_TICK_TRACE);
+  target_tids_free(&tids);
+}
+
 static void announce(struct session_trace *s)
 {
   struct tecs_control *c = s->shm.control;
@@ -100,6 +125,7 @@ static void announce(struct session_trace *s)
   atomic_set(&c->trace_stop, 0u);
   atomic_set(&c->trace_owner, (uint32_t)getpid());
   atomic_release(&c->trace_session, number);
+  tell_agent(s);
 }
 
 static enum result open_part(struct session_trace *s, struct error *e)
@@ -322,6 +348,7 @@ static void close_part(struct session_trace *s)
   atomic_release(&c->trace_session, 0u);
   atomic_set(&c->trace_owner, 0u);
   atomic_set(&c->trace_paused, 0u);
+  tell_agent(s);
   shm_detach(&s->shm); /* and with its descriptor the lock */
 }
 

@@ -7,9 +7,11 @@
  */
 #include <dirent.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
@@ -70,6 +72,18 @@ static void print_all(const struct shm *s, uint32_t session)
     print_row(&s->abort_rows[i]);
 }
 
+/* As a collector does: the agent listens from now on, or no longer. */
+static void tell_agent(const struct shm *s, const char *pid)
+{
+  siginfo_t si;
+  memset(&si, 0, sizeof si);
+  si.si_signo = SIGURG;
+  si.si_code = SI_QUEUE;
+  uint64_t value = (uint64_t)s->header->cookie << 32 | TECS_TICK_TRACE;
+  si.si_value.sival_ptr = (void *)(uintptr_t)value;
+  syscall(SYS_rt_tgsigqueueinfo, atoi(pid), atoi(pid), SIGURG, &si);
+}
+
 int main(int argc, char **argv)
 {
   struct shm s;
@@ -84,11 +98,14 @@ int main(int argc, char **argv)
   s.control->trace_paused = 0;
   s.control->trace_owner = (uint32_t)getpid();
   atomic_release(&s.control->trace_session, session);
+  tell_agent(&s, argv[1]);
+  usleep(20000);
   puts("on");
   fflush(stdout);
   while (getchar() != EOF)
     ;
   atomic_release(&s.control->trace_session, 0u);
+  tell_agent(&s, argv[1]);
   for (int i = 0; i < TECS_VMS; i++)
     if (s.vms[i].state == TECS_VM_LIVE)
       printf("vm events %u\n", s.vms[i].events);

@@ -302,11 +302,15 @@ check(not seen["leaving loop in root trace"], "nothing benign unless asked for")
 check(tostring(report):find("^severity,count,reason,location,zone\r\n") and
   read(name) == tostring(report), "tostring(report) is the CSV that stop writes")
 
-t = profile.trace({includeBenign = true})
-provoke()
-report = t:stop()
+-- Whether the short loop gets hot before its function is a matter of addresses.
 local benign
-for _, r in ipairs(report.sites) do benign = benign or r.severity == "info" end
+for _ = 1, 50 do
+  t = profile.trace({includeBenign = true})
+  provoke()
+  report = t:stop()
+  for _, r in ipairs(report.sites) do benign = benign or r.severity == "info" end
+  if benign then break end
+end
 check(benign, "includeBenign", tostring(report))
 raises("trace stopped twice", "session:stop: the session has ended", function() t:stop() end)
 raises("trace paused late", "session:pause: the session has ended", function() t:pause() end)
