@@ -29,7 +29,6 @@
  * handler runs and the segment is not mapped. */
 struct agent {
   struct shm shm;
-  pid_t pid;
   uint32_t cookie;
   uint64_t main_stack_end; /* of the main thread's stack */
   volatile uint32_t *ready;

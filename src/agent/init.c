@@ -63,7 +63,6 @@ static bool make_ready_page(void)
 static void start(void)
 {
   agent.cookie = make_cookie();
-  agent.pid = getpid();
   if (shm_create(&agent.shm, TECS_BUILD, agent.cookie) != RESULT_OK)
     return;
   registry_republish();
