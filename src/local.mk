@@ -50,6 +50,17 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/zone.c \
 	src/vmcore/zone.h
 
+noinst_LTLIBRARIES += src/libroom-capture.la
+src_libroom_capture_la_SOURCES = \
+	src/capture/capture.h \
+	src/capture/capture_internal.h \
+	src/capture/context.c \
+	src/capture/find.c \
+	src/capture/intern.c \
+	src/capture/sample.c \
+	src/capture/vms.c \
+	src/capture/zones.c
+
 noinst_LTLIBRARIES += src/libroom-util.la
 src_libroom_util_la_SOURCES = \
 	src/util/error.c \
@@ -176,14 +187,12 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/aborts.c \
 	src/agent/aborts.h \
 	src/agent/agent_internal.h \
-	src/agent/context.c \
 	src/agent/events.c \
 	src/agent/events.h \
 	src/agent/guard.c \
 	src/agent/handler.c \
 	src/agent/init.c \
 	src/agent/install.c \
-	src/agent/intern.c \
 	src/agent/interpose.c \
 	src/agent/luaapi.c \
 	src/agent/luaapi.h \
@@ -199,14 +208,12 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/profile_text.c \
 	src/agent/profile_trace.c \
 	src/agent/registry.c \
-	src/agent/sample.c \
 	src/agent/signals.c \
 	src/agent/zonemod.h \
 	src/agent/zones.h \
 	src/agent/zones_module.c \
-	src/agent/zones_native.c \
-	src/agent/zones_sample.c
-src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libroom-shm.la src/libroom-vmcore.la \
+	src/agent/zones_native.c
+src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-base.la -ldl -lpthread
 src_libtecs_agent_la_LDFLAGS = -module -avoid-version -shared -no-undefined \
 	-Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \
@@ -239,8 +246,8 @@ src_libroom_attach_la_SOURCES = \
 collector_rooms = src/libroom-output.la src/libroom-session.la \
 	src/libroom-merge.la src/libroom-profile.la src/libroom-unwind.la \
 	src/libroom-vm.la src/libroom-symbols.la src/libroom-target.la \
-	src/libroom-shm.la src/libroom-vmcore.la src/libroom-util.la \
-	src/libroom-base.la
+	src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
+	src/libroom-util.la src/libroom-base.la
 symbols_libs = $(ELF_LIBS) $(IBERTY_LIBS)
 
 bin_PROGRAMS += src/tecs-attach

@@ -282,6 +282,7 @@ tests_unit_check_attach_LDADD = \
 	src/libroom-vm.la \
 	src/libroom-symbols.la \
 	src/libroom-target.la \
+	src/libroom-capture.la \
 	src/libroom-shm.la \
 	src/libroom-vmcore.la \
 	src/libroom-util.la \
@@ -375,6 +376,7 @@ tests_unit_check_session_LDADD = \
 	src/libroom-vm.la \
 	src/libroom-symbols.la \
 	src/libroom-target.la \
+	src/libroom-capture.la \
 	src/libroom-shm.la \
 	src/libroom-vmcore.la \
 	src/libroom-util.la \
@@ -402,6 +404,7 @@ tests_unit_check_steer_LDADD = \
 	src/libroom-vm.la \
 	src/libroom-symbols.la \
 	src/libroom-target.la \
+	src/libroom-capture.la \
 	src/libroom-shm.la \
 	src/libroom-vmcore.la \
 	src/libroom-util.la \

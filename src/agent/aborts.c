@@ -62,7 +62,7 @@ static void add_zone(struct vm_mem *m, struct vm_events *v,
                      struct tecs_abort *row)
 {
   const char *native[NATIVE_ZONES_MAX];
-  uint64_t value[ZONES_MAX];
+  uint64_t value[CAPTURE_ZONES];
   struct abort_zones z = {.native = native, .value = value};
   z.natives = zones_native(native);
   if (z.natives > NATIVE_ZONES_MAX) {
@@ -71,8 +71,8 @@ static void add_zone(struct vm_mem *m, struct vm_events *v,
   }
   uint64_t table = vm_zone_table(m, v->lay, v->g, &v->zone);
   if (table)
-    z.values =
-        vm_zone_read(m, v->lay, table, value, ZONES_MAX, &z.values_left_out);
+    z.values = vm_zone_read(m, v->lay, table, value, CAPTURE_ZONES,
+                            &z.values_left_out);
   aborts_zone(m, v->lay, &z, row);
 }
 

@@ -2,7 +2,7 @@
  *
  * The agent inside a game.  What runs where:
  *  - constructor and fork child: init.c;
- *  - the tick's signal handler: handler.c, sample.c, intern.c, guard.c.  It
+ *  - the tick's signal handler: handler.c, guard.c and room capture.  It
  *    never allocates, locks, prints, exits or calls into the VM, and keeps its
  *    working memory out of the thread's stack;
  *  - on the game's own threads, at points where the VM may be used:
@@ -18,11 +18,10 @@
 #include <sys/types.h>
 #include <ucontext.h>
 
+#include "capture/capture.h"
 #include "shm/shm.h"
 #include "vmcore/layout.h"
 #include "vmcore/mem.h"
-#include "vmcore/walk.h"
-#include "vmcore/zone.h"
 
 /* State without which nothing works.  *ready is set last; it lies in a page
  * that the kernel wipes in every child, a raw clone's too, where no fork
@@ -80,97 +79,18 @@ void handler_forked(void);
 
 /* ---- registry.c: VMs of this process ---- */
 
-struct vm_entry {
-  volatile uint32_t state; /* enum tecs_vm_state */
-  uint32_t layout;
-  uint64_t g;
-  uint64_t asm_pc, asm_lo, asm_hi;
-  uint32_t tid;
-  uint32_t found;              /* enum tecs_vm_found */
-  volatile uint32_t installed; /* modules and events are in place */
-  uint32_t events;             /* enum tecs_vm_event */
-  uint32_t replaced_s;
-  struct vm_zone_place zone;
-};
-struct vm_entry *registry_at(unsigned index); /* index < TECS_VMS */
-/* Number of entries that may be in use. */
-unsigned registry_count(void);
+extern struct capture_vms registry;
 /* Adds the VM of layout id at g, or returns the entry that has it; NULL when
  * full.  Safe in a handler. */
-struct vm_entry *registry_add(struct vm_mem *m, uint32_t layout, uint64_t g,
-                              enum tecs_vm_found found);
+struct capture_vm *registry_add(struct vm_mem *m, uint32_t layout, uint64_t g,
+                                enum tecs_vm_found found);
 void registry_add_unknown(uint64_t g, enum tecs_vm_found found);
 void registry_remove(uint64_t g);
-struct vm_entry *registry_find(uint64_t g);
+struct capture_vm *registry_find(uint64_t g);
 /* Says what hears the VM's "trace" event: enum tecs_vm_event. */
-void registry_events(struct vm_entry *e, uint32_t events);
-/* Writes all entries into a new segment (fork child). */
+void registry_events(struct capture_vm *e, uint32_t events);
+/* There is a new segment: writes all entries into it. */
 void registry_republish(void);
-
-/* ---- per-slot state of the handler ---- */
-
-#define INTERN_ENTRIES 4096
-#define FRAMES_MAX 1280
-#define ZONES_MAX 64 /* of one VM or of native code */
-#define LIVE_MAX 8
-
-struct intern_entry {
-  uint64_t addr;
-  uint32_t key;
-  uint32_t id;
-};
-
-struct slot_state {
-  uint32_t generation;
-  uint32_t seq;
-  uint32_t next_id;
-  uint32_t entries; /* of intern in use */
-  uint32_t scan_wait, scan_backoff;
-  uint64_t suspect_g, suspect_since; /* looks like a VM, fails the checks */
-  uint32_t suspect_count;
-  struct tecs_slot *slot;
-  uint8_t *ring;
-  const struct vm_layout *lay; /* of the VM being walked */
-  uint64_t g;
-  struct vm_mem mem;
-  struct vm_stack_memo memo[TECS_VMS];
-  uint64_t mcode_key[TECS_VMS];
-  struct vm_walk walk;
-  struct tecs_sample_vm vm[LIVE_MAX];
-  unsigned vm_count;
-  struct tecs_frame frame[FRAMES_MAX];
-  unsigned frame_count;
-  struct tecs_zone zone[(LIVE_MAX + 1) * (ZONES_MAX + 1)]; /* 1: a gap */
-  unsigned zone_count;
-  uint32_t flags; /* enum tecs_sample_flag */
-  struct intern_entry intern[INTERN_ENTRIES];
-};
-
-/* Fills s from the interrupted context and writes the sample; false: the ring
- * is full.  restorer: return address of a signal handler. */
-bool sample_take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer);
-
-/* ---- context.c ---- */
-
-/* Where a thread is, and where its VM was left: the same place, unless one of
- * the program's own signal handlers is running. */
-struct moment {
-  uint64_t reg[TECS_REGS]; /* at the tick, DWARF numbering */
-  uint64_t sp, ip, stack_hi;
-  uint64_t vm_reg[TECS_REGS]; /* outside of all signal handlers */
-  uint64_t vm_sp, vm_stack_hi;
-  bool other_stack; /* the handler runs on an alternate stack */
-};
-void context_capture(struct vm_mem *m, struct moment *mo, const ucontext_t *uc,
-                     uint64_t restorer);
-
-/* ---- intern.c ---- */
-void intern_reset(struct slot_state *s);
-uint32_t intern_proto(void *slot_state, uint64_t pt);
-uint32_t intern_string(struct slot_state *s, uint64_t str); /* a GCstr */
-uint32_t intern_text(struct slot_state *s, const char *text);
-void intern_mcode(struct slot_state *s, const struct vm_entry *vm,
-                  unsigned index);
 
 /* ---- names.c: names taken when functions are loaded ---- */
 
@@ -181,8 +101,6 @@ void names_proto_made(struct vm_mem *m, const struct vm_layout *lay,
  * source gives it none.  Safe in a handler. */
 bool names_find(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
                 const char **name, uint32_t *len);
-uint32_t names_proto_key(struct vm_mem *m, const struct vm_layout *lay,
-                         uint64_t pt);
 
 /* ---- install.c: what the agent puts into a VM ---- */
 

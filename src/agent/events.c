@@ -159,7 +159,7 @@ static uint64_t top_function(const struct api *api, lua_State *L)
 
 static void report(struct vm_events *v, uint64_t foreign)
 {
-  struct vm_entry *e = registry_find(v->g);
+  struct capture_vm *e = registry_find(v->g);
   if (foreign != v->foreign)
     v->heard = false;
   v->foreign = foreign;

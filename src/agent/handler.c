@@ -4,11 +4,13 @@
  * slot that the collector gave to this thread.
  */
 #include <errno.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "agent/agent_internal.h"
 #include "agent/events.h"
+#include "agent/zones.h"
 #include "base/atomics.h"
 
 enum {
@@ -16,9 +18,36 @@ enum {
   GUARD_CHECKED_EVERY = 256, /* ticks of a slot */
 };
 
-static struct slot_state states[TECS_SLOTS];
+static struct capture captures[TECS_SLOTS];
 
 AGENT_TLS volatile bool busy;
+
+/* ---- what room capture asks ---- */
+
+static size_t copy(struct capture *c, void *to, uint64_t from, size_t n)
+{
+  (void)c;
+  return guard_copy(to, from, n);
+}
+
+static bool name(struct capture *c, uint64_t pt, const char **text,
+                 uint32_t *len)
+{
+  return names_find(&c->mem, c->lay, pt, text, len);
+}
+
+_Static_assert(NATIVE_ZONES_MAX == CAPTURE_ZONES, "zones_native");
+
+static uint32_t zones(struct capture *c, uint64_t text[CAPTURE_ZONES])
+{
+  (void)c;
+  return zones_native((const char **)text);
+}
+
+static struct capture_host host = {
+    .vms = &registry, .copy = copy, .name = name, .zones = zones};
+
+/* ---- */
 
 void handler_forked(void)
 {
@@ -38,7 +67,7 @@ static bool is_tick(const siginfo_t *info)
 
 /* The slot that a tick names.  A tick is sent to one thread and cannot reach
  * another, and a slot that changed hands has a new generation. */
-static struct slot_state *slot_of(const siginfo_t *info)
+static struct capture *slot_of(const siginfo_t *info)
 {
   uint32_t index = signal_value(info) & 0xffff;
   uint32_t generation = (signal_value(info) >> 16) & 0xffff;
@@ -50,20 +79,18 @@ static struct slot_state *slot_of(const siginfo_t *info)
   uint32_t now = atomic_acquire(&slot->generation);
   if ((now & 0xffff) != generation)
     return NULL;
-  struct slot_state *s = &states[index];
-  if (s->slot != slot || s->generation != now) {
-    s->slot = slot;
-    s->ring = agent.shm.rings + (size_t)index * TECS_RING_BYTES;
-    s->generation = now;
-    s->seq = 0;
-    s->scan_wait = s->scan_backoff = 0;
-    s->suspect_g = 0;
-    intern_reset(s);
+  struct capture *c = &captures[index];
+  if (c->slot != slot || c->generation != now) {
+    host.control = control;
+    c->host = &host;
+    c->slot = slot;
+    c->ring = agent.shm.rings + (size_t)index * TECS_RING_BYTES;
+    capture_reset(c, now);
     atomic_set(&slot->calls, (uint64_t)0);
     atomic_set(&slot->lost, (uint64_t)0);
     atomic_release(&slot->generation_seen, now);
   }
-  return s;
+  return c;
 }
 
 /* A thread may block the signals of the guard; then a fault would kill. */
@@ -98,28 +125,59 @@ static void avoid_small_stack(const ucontext_t *uc)
     syscall(SYS_sigaltstack, &off, NULL);
 }
 
-static bool take_guarded(struct slot_state *s, const ucontext_t *uc,
+static bool any_blocked(const sigset_t *set)
+{
+  uint64_t bits; /* the kernel's set is one word */
+  memcpy(&bits, set, sizeof bits);
+  return bits != 0;
+}
+
+static bool in_syscall(struct capture *c, uint64_t ip)
+{
+  return vm_load2(&c->mem, ip - 2) == 0x050f;
+}
+
+static bool take_interrupted(struct capture *c, const ucontext_t *uc,
+                             uint64_t restorer)
+{
+  struct capture_thread th = {
+      .pointer = (uint64_t)__builtin_thread_pointer(),
+      .main_stack_end = agent.main_stack_end,
+      .alt_stack = (uint64_t)uc->uc_stack.ss_sp,
+      .alt_size = uc->uc_stack.ss_size,
+      /* a running handler blocks its own signal at least */
+      .in_handler = any_blocked(&uc->uc_sigmask),
+      .restorer = &restorer,
+      .restorers = 1,
+  };
+  for (unsigned i = 0; i < TECS_REGS; i++)
+    th.reg[i] = (uint64_t)uc->uc_mcontext.gregs[capture_greg[i]];
+  th.in_syscall = in_syscall(c, th.reg[TECS_REG_RIP]);
+  return capture_take(c, &th);
+}
+
+static bool take_guarded(struct capture *c, const ucontext_t *uc,
                          uint64_t restorer)
 {
   guard_install();
-  if (s->seq % GUARD_CHECKED_EVERY == 0)
+  if (c->seq % GUARD_CHECKED_EVERY == 0)
     guard_check();
   unblock_faults(uc);
   avoid_small_stack(uc);
-  struct vm_mem *previous = guard_enter(&s->mem);
-  bool taken = sample_take(s, uc, restorer);
+  struct vm_mem *previous = guard_enter(&c->mem);
+  bool taken = take_interrupted(c, uc, restorer);
   guard_leave(previous);
   return taken;
 }
 
-static void take(struct slot_state *s, const ucontext_t *uc, uint64_t restorer)
+static void take(struct capture *c, const ucontext_t *uc, uint64_t restorer)
 {
-  struct tecs_slot *slot = s->slot;
-  s->mem.faults = 0;
-  if (cramped(uc) || !take_guarded(s, uc, restorer))
+  struct tecs_slot *slot = c->slot;
+  c->mem.faults = 0;
+  if (cramped(uc) || !take_guarded(c, uc, restorer))
     atomic_set(&slot->lost, slot->lost + 1);
-  atomic_set(&slot->fault_count, slot->fault_count + s->mem.faults);
-  s->seq++;
+  atomic_set(&slot->fault_count, slot->fault_count + c->mem.faults);
+  c->seq++;
   atomic_release(&slot->calls, slot->calls + 1);
 }
 
@@ -148,9 +206,9 @@ void handler_tick(int signo, siginfo_t *info, void *ctx)
   if (!busy) {
     busy = true;
     follow_session(info);
-    struct slot_state *s = slot_of(info);
-    if (s)
-      take(s, ctx, (uint64_t)__builtin_return_address(0));
+    struct capture *c = slot_of(info);
+    if (c)
+      take(c, ctx, (uint64_t)__builtin_return_address(0));
     busy = false;
   }
   errno = saved;

@@ -23,10 +23,10 @@ static void preload(const struct api *api, lua_State *L, const char *module,
 
 /* ---- entry ---- */
 
-static struct vm_entry *identify(void *L, enum tecs_vm_found found)
+static struct capture_vm *identify(void *L, enum tecs_vm_found found)
 {
   struct vm_mem mem;
-  struct vm_entry *e = NULL;
+  struct capture_vm *e = NULL;
   uint64_t g;
   guard_install();
   struct vm_mem *previous = guard_enter(&mem);
@@ -44,7 +44,7 @@ static struct vm_entry *identify(void *L, enum tecs_vm_found found)
 
 void install_into(void *L, enum tecs_vm_found found)
 {
-  struct vm_entry *e = identify(L, found);
+  struct capture_vm *e = identify(L, found);
   if (!e || __atomic_exchange_n(&e->installed, 1u, __ATOMIC_ACQ_REL))
     return;
   profile_autostart();

@@ -60,18 +60,6 @@ static bool prepare(void)
   return ok;
 }
 
-uint32_t names_proto_key(struct vm_mem *m, const struct vm_layout *lay,
-                         uint64_t pt)
-{
-  uint64_t h = vm_load8(m, pt + lay->pt_chunkname);
-  h = h * 31 + vm_load8(m, pt + lay->pt_lineinfo);
-  h = h * 31 + vm_load4(m, pt + lay->pt_firstline);
-  h = h * 31 + vm_load4(m, pt + lay->pt_numline);
-  h = h * 31 + vm_load4(m, pt + lay->pt_sizebc);
-  h *= UINT64_C(0x9e3779b97f4a7c15);
-  return (uint32_t)(h >> 32) | 1; /* never 0 */
-}
-
 /* ---- texts ---- */
 
 static uint32_t text_hash(const char *name, size_t len)
@@ -145,7 +133,7 @@ static void store(void *ctx, uint64_t child, const char *name, size_t len)
     return; /* no room: not known, rather than nameless */
   atomic_release(&e->key, 0u);
   atomic_set(&e->name, text);
-  atomic_release(&e->key, names_proto_key(ev->mem, ev->lay, child));
+  atomic_release(&e->key, capture_proto_key(ev->mem, ev->lay, child));
 }
 
 void names_proto_made(struct vm_mem *m, const struct vm_layout *lay,
@@ -162,7 +150,7 @@ bool names_find(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
   struct entry *e = find(pt, false);
   *name = "";
   *len = 0;
-  if (!e || atomic_acquire(&e->key) != names_proto_key(m, lay, pt))
+  if (!e || atomic_acquire(&e->key) != capture_proto_key(m, lay, pt))
     return false;
   uint32_t at = atomic_get(&e->name);
   if (at) {

@@ -27,10 +27,4 @@ int zones_open(lua_State *L);
  * room for, outermost first.  Safe in a handler. */
 uint32_t zones_native(const char *name[NATIVE_ZONES_MAX]);
 
-/* ---- zones_sample.c: in the handler ---- */
-
-/* Fill s->zone, native ones first, then those of VM number vm of the sample. */
-void zones_add_native(struct slot_state *s);
-void zones_add_vm(struct slot_state *s, struct vm_entry *e, unsigned vm);
-
 #endif

@@ -61,7 +61,7 @@ static void forget_search(lua_State *L)
 {
   const struct vm_layout *lay;
   uint64_t g;
-  struct vm_entry *e = luaapi_vm(L, &lay, &g) ? registry_find(g) : NULL;
+  struct capture_vm *e = luaapi_vm(L, &lay, &g) ? registry_find(g) : NULL;
   if (e)
     atomic_set(&e->zone.wait, 0u);
 }

@@ -5,8 +5,9 @@
  * handler: in the signal frame on the stack, below which the handler runs.
  */
 #include <string.h>
+#include <ucontext.h>
 
-#include "agent/agent_internal.h"
+#include "capture/capture_internal.h"
 
 enum {
   THREAD_STACK_MAX = 1 << 28,
@@ -16,8 +17,7 @@ enum {
   USER_CS = 0x33,
 };
 
-/* gregs index of each register in DWARF order. */
-static const uint8_t greg_of[TECS_REGS] = {
+const uint8_t capture_greg[TECS_REGS] = {
     REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI,
     REG_RBP, REG_RSP, REG_R8,  REG_R9,  REG_R10, REG_R11,
     REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP};
@@ -26,21 +26,14 @@ static const uint8_t greg_of[TECS_REGS] = {
  * the thread pointer names; the main thread's block lies below its stack, whose
  * end is known.  In this order: without address randomisation the stacks of
  * threads lie close below the main one. */
-static uint64_t stack_end(uint64_t sp)
+static uint64_t stack_end(const struct capture_thread *th, uint64_t sp)
 {
-  uint64_t tp = (uint64_t)__builtin_thread_pointer();
+  uint64_t tp = th->pointer;
   if (sp < tp && tp - sp < THREAD_STACK_MAX)
     return tp;
-  if (sp < agent.main_stack_end && agent.main_stack_end - sp < THREAD_STACK_MAX)
-    return agent.main_stack_end;
+  if (sp < th->main_stack_end && th->main_stack_end - sp < THREAD_STACK_MAX)
+    return th->main_stack_end;
   return sp + UNKNOWN_STACK;
-}
-
-static bool any_blocked(const sigset_t *set)
-{
-  uint64_t bits; /* the kernel's set is one word */
-  memcpy(&bits, set, sizeof bits);
-  return bits != 0;
 }
 
 static uint64_t saved_greg(struct vm_mem *m, uint64_t uc, unsigned greg)
@@ -48,15 +41,23 @@ static uint64_t saved_greg(struct vm_mem *m, uint64_t uc, unsigned greg)
   return vm_load8(m, uc + offsetof(ucontext_t, uc_mcontext.gregs) + 8 * greg);
 }
 
+static bool is_restorer(const struct capture_thread *th, uint64_t v)
+{
+  for (unsigned i = 0; i < th->restorers; i++)
+    if (th->restorer[i] == v)
+      return true;
+  return false;
+}
+
 /* Address of the next ucontext that the kernel left between sp and hi: behind
  * the return address of a handler (arch/x86, struct rt_sigframe). */
 static uint64_t signal_frame(struct vm_mem *m, uint64_t sp, uint64_t hi,
-                             uint64_t restorer)
+                             const struct capture_thread *th)
 {
   uint64_t p = sp & ~UINT64_C(7);
   uint32_t faults = m->faults;
   for (unsigned i = 0; i < SEARCHED_WORDS && p + 8 < hi; i++, p += 8) {
-    if (vm_load8(m, p) != restorer)
+    if (!is_restorer(th, vm_load8(m, p)))
       continue;
     if ((saved_greg(m, p + 8, REG_CSGSFS) & 0xffff) == USER_CS)
       return p + 8;
@@ -68,39 +69,35 @@ static uint64_t signal_frame(struct vm_mem *m, uint64_t sp, uint64_t hi,
 
 /* Out of every handler that is running. */
 static void leave_handlers(struct vm_mem *m, struct moment *mo,
-                           uint64_t restorer)
+                           const struct capture_thread *th)
 {
   for (unsigned n = 0; n < NESTED_MAX; n++) {
-    uint64_t uc = signal_frame(m, mo->vm_sp, mo->vm_stack_hi, restorer);
+    uint64_t uc = signal_frame(m, mo->vm_sp, mo->vm_stack_hi, th);
     if (!uc)
       return;
     for (unsigned i = 0; i < TECS_REGS; i++)
-      mo->vm_reg[i] = saved_greg(m, uc, greg_of[i]);
+      mo->vm_reg[i] = saved_greg(m, uc, capture_greg[i]);
     uint64_t sp = mo->vm_reg[TECS_REG_RSP];
     if (sp < mo->vm_sp || sp >= mo->vm_stack_hi) {
       mo->other_stack = true;
-      mo->vm_stack_hi = stack_end(sp);
+      mo->vm_stack_hi = stack_end(th, sp);
     }
     mo->vm_sp = sp;
   }
 }
 
-void context_capture(struct vm_mem *m, struct moment *mo, const ucontext_t *uc,
-                     uint64_t restorer)
+void context_capture(struct vm_mem *m, struct moment *mo,
+                     const struct capture_thread *th)
 {
-  for (unsigned i = 0; i < TECS_REGS; i++)
-    mo->reg[i] = (uint64_t)uc->uc_mcontext.gregs[greg_of[i]];
-  mo->sp = mo->reg[TECS_REG_RSP];
-  mo->ip = mo->reg[TECS_REG_RIP];
-  uint64_t alt = (uint64_t)uc->uc_stack.ss_sp;
-  bool on_alt = uc->uc_stack.ss_size && mo->sp >= alt &&
-                mo->sp - alt < uc->uc_stack.ss_size;
-  mo->stack_hi = on_alt ? alt + uc->uc_stack.ss_size : stack_end(mo->sp);
-  memcpy(mo->vm_reg, mo->reg, sizeof mo->vm_reg);
+  mo->thread = th;
+  mo->sp = th->reg[TECS_REG_RSP];
+  bool on_alt =
+      mo->sp >= th->alt_stack && mo->sp - th->alt_stack < th->alt_size;
+  mo->stack_hi = on_alt ? th->alt_stack + th->alt_size : stack_end(th, mo->sp);
+  memcpy(mo->vm_reg, th->reg, sizeof mo->vm_reg);
   mo->vm_sp = mo->sp;
   mo->vm_stack_hi = mo->stack_hi;
   mo->other_stack = false;
-  /* a running handler blocks its own signal at least */
-  if (on_alt || any_blocked(&uc->uc_sigmask))
-    leave_handlers(m, mo, restorer);
+  if (on_alt || th->in_handler)
+    leave_handlers(m, mo, th);
 }

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which VMs run on the thread: those that are known, else one that its
+ * registers or its native stack lead to.
+ */
+#include "base/atomics.h"
+#include "base/clock.h"
+#include "capture/capture_internal.h"
+#include "vmcore/discover.h"
+
+#define SUSPECT_NS UINT64_C(300000000)
+
+enum {
+  SCAN_BYTES = 16384,    /* native stack searched for a lua_State */
+  SCAN_BACKOFF_MAX = 64, /* ticks between two fruitless searches */
+  DWARF_R14 = 14,
+  SUSPECT_MIN = 4, /* fruitless searches that met the same VM */
+};
+
+/* ---- VMs that are not known yet ---- */
+
+static bool add(struct capture *c, uint32_t layout, uint64_t g)
+{
+  return capture_vm_add(c->host->vms, &c->mem, layout, g, TECS_FOUND_SCAN,
+                        c->slot->tid) != NULL;
+}
+
+/* A VM that is being made or changed fails the checks for a moment: only one
+ * that never passes them has an unknown layout. */
+static void suspect(struct capture *c, uint64_t g)
+{
+  if (c->suspect_g != g || c->mem.faults) {
+    c->suspect_g = g;
+    c->suspect_count = 0;
+    c->suspect_since = clock_mono_ns();
+  }
+  if (++c->suspect_count >= SUSPECT_MIN &&
+      clock_mono_ns() - c->suspect_since > SUSPECT_NS)
+    capture_vm_add_unknown(c->host->vms, g, TECS_FOUND_SCAN, c->slot->tid);
+}
+
+static bool add_thread(struct capture *c, uint64_t L)
+{
+  uint64_t g;
+  uint32_t id = vm_identify(&c->mem, L, &g);
+  if (id != VM_LAYOUT_UNKNOWN)
+    return add(c, id, g);
+  g = vm_resembles(&c->mem, L);
+  if (g)
+    suspect(c, g);
+  return false;
+}
+
+/* In the interpreter and in traces r14 is DISPATCH (vm_x64.dasc). */
+static bool add_dispatch(struct capture *c, const struct moment *mo)
+{
+  for (uint32_t id = 0; id < vm_layout_count(); id++) {
+    const struct vm_layout *lay = vm_layout_get(id);
+    uint64_t g = mo->vm_reg[DWARF_R14] - lay->gg_dispatch + lay->gg_g;
+    if (!vm_is_global(&c->mem, lay, g) || capture_vm_find(c->host->vms, g))
+      continue;
+    if (vm_matches(&c->mem, lay, g))
+      return add(c, id, g);
+  }
+  return false;
+}
+
+/* Is v worth a look?  Objects do not lie on the native stack here. */
+static bool add_candidate(struct capture *c, const struct moment *mo,
+                          uint64_t v)
+{
+  if (!vm_plausible(v) || (v >= mo->vm_sp && v < mo->vm_stack_hi) ||
+      (vm_load4(&c->mem, v + 8) >> 8 & 0xffff) != (0x100 | VM_GCT_THREAD))
+    return false;
+  return add_thread(c, v);
+}
+
+static bool scan(struct capture *c, const struct moment *mo)
+{
+  static const uint8_t first[] = {3, 6, 12, 13, 15, 5, 4, 0, 2, 1, 8};
+  for (unsigned i = 0; i < sizeof first; i++)
+    if (add_candidate(c, mo, mo->vm_reg[first[i]]))
+      return true;
+  uint64_t end = mo->vm_sp + SCAN_BYTES;
+  end = end < mo->vm_stack_hi ? end : mo->vm_stack_hi;
+  uint32_t limit = c->mem.faults + 16; /* a caught fault costs 10 us */
+  for (uint64_t p = mo->vm_sp & ~UINT64_C(7); p < end && c->mem.faults < limit;
+       p += 8)
+    if (add_candidate(c, mo, vm_load8(&c->mem, p)))
+      return true;
+  return false;
+}
+
+/* ---- VMs that run on this thread ---- */
+
+void find_prepare(struct capture *c, const struct moment *mo,
+                  const struct capture_vm *e, unsigned index)
+{
+  struct vm_walk *w = &c->walk;
+  c->lay = w->lay = vm_layout_get(e->layout);
+  c->g = w->g = e->g;
+  w->mem = &c->mem;
+  w->reg = mo->vm_reg;
+  w->sp = mo->vm_sp;
+  w->stack_hi = mo->vm_stack_hi;
+  w->asm_lo = e->asm_lo;
+  w->asm_hi = e->asm_hi;
+  w->memo = &c->memo[index];
+  w->proto_id = intern_proto;
+  w->ctx = c;
+}
+
+/* Sorted by C frame: the innermost VM first. */
+static void insert(struct live_vm *live, unsigned *n, struct live_vm v)
+{
+  unsigned i = *n < CAPTURE_LIVE ? (*n)++ : CAPTURE_LIVE - 1;
+  for (; i > 0 && live[i - 1].cframe > v.cframe; i--)
+    live[i] = live[i - 1];
+  live[i] = v;
+}
+
+static unsigned find_live(struct capture *c, const struct moment *mo,
+                          struct live_vm *live)
+{
+  struct capture_vms *vms = c->host->vms;
+  unsigned n = 0;
+  for (unsigned i = 0; i < capture_vm_count(vms); i++) {
+    struct capture_vm *e = &vms->entry[i];
+    if (atomic_acquire(&e->state) != TECS_VM_LIVE)
+      continue;
+    uint64_t L, cframe;
+    find_prepare(c, mo, e, i);
+    cframe = vm_live_cframe(&c->walk, &L);
+    if (cframe)
+      insert(live, &n, (struct live_vm){e, i, cframe});
+    else if (!vm_is_global(&c->mem, c->lay, e->g))
+      capture_vm_remove(vms, e->g);
+  }
+  return n;
+}
+
+unsigned find_live_vms(struct capture *c, const struct moment *mo,
+                       struct live_vm live[CAPTURE_LIVE])
+{
+  add_dispatch(c, mo);
+  unsigned n = find_live(c, mo, live);
+  if (n) {
+    c->scan_wait = c->scan_backoff = 0;
+    return n;
+  }
+  if (c->scan_wait) {
+    c->scan_wait--;
+    return 0;
+  }
+  if (scan(c, mo))
+    return find_live(c, mo, live);
+  c->scan_backoff = c->scan_backoff ? c->scan_backoff * 2 : 1;
+  if (c->scan_backoff > SCAN_BACKOFF_MAX)
+    c->scan_backoff = SCAN_BACKOFF_MAX;
+  c->scan_wait = c->scan_backoff;
+  return 0;
+}
