@@ -81,6 +81,7 @@ src_libroom_target_la_SOURCES = \
 	src/target/read.c \
 	src/target/recorded.c \
 	src/target/segment.c \
+	src/target/stop.c \
 	src/target/target.c \
 	src/target/target.h \
 	src/target/target_internal.h \

@@ -424,6 +424,15 @@ tests_unit_check_symbols_LDADD = \
 	$(symbols_libs) \
 	$(CHECK_LIBS)
 
+unit_tests += tests/unit/check_stop
+tests_unit_check_stop_SOURCES = tests/unit/check_stop.c
+tests_unit_check_stop_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_stop_LDADD = \
+	src/libroom-target.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(CHECK_LIBS)
+
 unit_tests += tests/unit/check_target
 tests_unit_check_target_SOURCES = tests/unit/check_target.c
 tests_unit_check_target_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

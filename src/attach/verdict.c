@@ -25,6 +25,7 @@ enum status verdict_status(enum result r)
   case RESULT_BUSY:
   case RESULT_NOTFOUND:
   case RESULT_FULL:
+  case RESULT_TIMEOUT:
     break;
   }
   return STATUS_FAILED;

@@ -23,7 +23,8 @@
   X(UNSUPPORTED, "not supported")                                              \
   X(NOTFOUND, "not found")                                                     \
   X(FULL, "full")                                                              \
-  X(END, "end")
+  X(END, "end")                                                                \
+  X(TIMEOUT, "no answer in time")
 
 enum result {
 #define RESULT_ENUM(name, text) RESULT_##name,

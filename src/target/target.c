@@ -176,6 +176,9 @@ void target_close(struct target *t)
 {
   if (!t)
     return;
+  target_stop_reap(t);
+  if (t->has_alarm)
+    timer_delete(t->alarm);
   int fds[] = {t->proc, t->task, t->mem, t->dir};
   for (size_t i = 0; i < sizeof fds / sizeof *fds; i++)
     if (fds[i] >= 0)
@@ -225,6 +228,7 @@ bool target_task_path(struct target *t, const char *name, char *out, size_t cap)
 bool target_alive(struct target *t)
 {
   struct proc_stat st;
+  target_stop_reap(t);
   if (!proc_stat_read(t->proc, "stat", &st) || st.start_time != t->start_time)
     return false;
   return !ended(st.state) || target_living(t) != 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * The process that is looked at: its maps, threads, memory, children and the
- * agent's segment in it.  Nothing here stops or changes it.
+ * agent's segment in it.  Nothing but stop.c stops or changes it.
  *
  * Everything works through one living thread of the process, so that it goes
  * on when the main thread has ended (its /proc/<pid>/maps, fd and exe are
@@ -86,6 +86,56 @@ bool target_thread_pending(struct target *t, pid_t tid, int signo);
 int target_thread_file(struct target *t, pid_t tid, const char *name);
 /* The thread's id in the innermost pid namespace it lives in (NSpid). */
 pid_t target_thread_ns_tid(struct target *t, pid_t tid);
+
+/* ---- stopping one thread, by ptrace (stop.c) ---- */
+
+/* A thread is seized for one stop and let go again: between stops nobody
+ * traces it, so that its signals, its children and debuggers meet nothing of
+ * us.  A tracer that dies, however, lets go of all its threads (ptrace(2)).
+ * Signals that meet the seized thread are passed on; a process that job control
+ * has stopped stays so.
+ * All calls for one thread come from the thread that began the stop. */
+enum target_stop_state {
+  TARGET_FREE = 0,    /* not seized */
+  TARGET_PENDING = 1, /* seized, but it has not stopped yet */
+  TARGET_STOPPED = 2,
+};
+struct target_stop {
+  enum target_stop_state state;
+  pid_t tid; /* an exec changes it: the thread goes on as its process's first */
+  int signal;  /* is delivered when the thread goes on; 0: none */
+  bool halted; /* stopped by job control (SIGSTOP), not by us alone */
+};
+struct user_regs_struct;
+
+/* Stops thread tid; *s is all zero.  GONE: it has ended, or is ending.  BUSY:
+ * another tracer has it; the text names that.  PERM, with the cure.  TIMEOUT:
+ * it did not come to stand in timeout_ns (it sleeps where nothing wakes it):
+ * then it is PENDING, and target_stop_wait or target_stop_end must follow. */
+enum result target_stop(struct target *t, pid_t tid, uint64_t timeout_ns,
+                        struct target_stop *s, struct error *e);
+/* For a PENDING one: waits on.  OK, GONE, TIMEOUT. */
+enum result target_stop_wait(struct target *t, struct target_stop *s,
+                             uint64_t timeout_ns);
+/* Lets it go, with its signal.  A PENDING one is let go as soon as it stands:
+ * TIMEOUT when that takes longer than timeout_ns, to be called again.  OK: *s
+ * is FREE, whether the thread still lives or not. */
+enum result target_stop_end(struct target *t, struct target_stop *s,
+                            uint64_t timeout_ns);
+/* Lets a STOPPED one run until it gets SIGTRAP, SIGSEGV, SIGBUS, SIGILL or
+ * SIGFPE, which is not delivered: *signo.  Any other signal is passed on. */
+enum result target_stop_run(struct target *t, struct target_stop *s,
+                            uint64_t timeout_ns, int *signo);
+/* Of a STOPPED one.  GONE when it was killed meanwhile. */
+enum result target_stop_regs(const struct target_stop *s,
+                             struct user_regs_struct *regs);
+enum result target_stop_set_regs(const struct target_stop *s,
+                                 const struct user_regs_struct *regs);
+/* Its signal mask: bit signo - 1. */
+enum result target_stop_blocked(const struct target_stop *s, uint64_t *mask);
+enum result target_stop_set_blocked(const struct target_stop *s, uint64_t mask);
+/* Who traces the thread: a pid as we see it; 0: nobody. */
+pid_t target_thread_tracer(struct target *t, pid_t tid);
 
 /* ---- relatives ---- */
 /* All descendants, parents first. */

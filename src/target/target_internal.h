@@ -5,6 +5,8 @@
 #ifndef TARGET_TARGET_INTERNAL_H
 #define TARGET_TARGET_INTERNAL_H
 
+#include <time.h>
+
 #include "target/target.h"
 
 /* What differs between a live process and a recording of one. */
@@ -29,6 +31,9 @@ struct target {
   int dir;            /* of a recording, else -1 */
   int segment_number; /* the segment's descriptor in the process, or -1 */
   uint64_t start_time;
+  bool has_alarm; /* of the thread that stops threads (stop.c) */
+  timer_t alarm;
+  pid_t unseen; /* a thread that died while it was traced by us; 0: none */
 };
 
 struct target *target_alloc(const struct target_ops *ops);
@@ -68,6 +73,9 @@ bool target_task_path(struct target *t, const char *name, char *out,
 enum result target_refused(struct target *t, const char *what, struct error *e);
 /* Does the descriptor hold the file that the mapping shows? */
 bool target_same_file(int fd, const struct target_map *m);
+
+/* Sees to a thread that died in a stop: nobody else is told of it before. */
+void target_stop_reap(struct target *t);
 
 extern const struct target_ops target_live_ops;
 char *target_live_maps_text(struct target *t, size_t *len);
