@@ -144,12 +144,18 @@ src_libroom_merge_la_SOURCES = \
 
 noinst_LTLIBRARIES += src/libroom-session.la
 src_libroom_session_la_SOURCES = \
+	src/session/agent.c \
+	src/session/beacon.c \
 	src/session/claim.c \
 	src/session/costs.c \
 	src/session/drain.c \
 	src/session/find.c \
 	src/session/outside.c \
+	src/session/pages.c \
 	src/session/penalty.c \
+	src/session/remote.c \
+	src/session/remote_internal.h \
+	src/session/remote_thread.c \
 	src/session/segment.c \
 	src/session/session.c \
 	src/session/session.h \

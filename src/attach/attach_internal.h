@@ -84,7 +84,7 @@ struct options {
   uint64_t vm;      /* then: its VM, 0: all */
   bool threads, vms;
   bool lines, native, lua, zones, state;
-  bool require_agent;
+  bool no_agent, require_agent;
   bool verbose, quiet;
 };
 
@@ -183,8 +183,9 @@ int signals_seen(void); /* the signal that raised the flag, 0: none */
 /* ---- launch mode (launch.c, agentlib.c) ---- */
 
 struct launch {
-  bool trace; /* trace aborts are counted from its start on */
-  pid_t pid;  /* 0: nothing launched */
+  bool trace;    /* trace aborts are counted from its start on */
+  bool no_agent; /* the command is started as it is */
+  pid_t pid;     /* 0: nothing launched */
   int wait_status;
   bool reaped;
 };
@@ -203,7 +204,9 @@ void launch_wait(struct launch *l);
 
 /* ---- reaching the target (reach.c) ---- */
 
-/* Opens the process and waits for the agent in one that has just started.
+/* Opens the process; UNSUPPORTED: it is a 32-bit one. */
+enum result reach_process(pid_t pid, struct target **out, struct error *e);
+/* The same, and waits for the agent in one that has just started.
  * *out is set when the process could be opened, also when there is an error:
  * NOAGENT, or NOVM (nor is there an agent). */
 enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
@@ -223,6 +226,7 @@ struct job {
   struct launch child;
   struct target *target;
   char comm[16];
+  bool outside; /* sampled without an agent */
   bool stopped; /* the target was in state T */
   bool tty;     /* progress line wanted */
   bool shown;   /* and one stands there now */

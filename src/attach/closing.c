@@ -36,6 +36,11 @@ static void hertz(struct strbuf *b, double hz)
     strbuf_printf(b, ".%" PRIu64, tenths % 10);
 }
 
+static bool by_ptrace(const struct session_account *a)
+{
+  return a->engine == SESSION_ENGINE_PTRACE;
+}
+
 /* " (3 ring full, 1 not delivered)" */
 static void reasons(struct strbuf *b, const struct session_account *a)
 {
@@ -43,7 +48,7 @@ static void reasons(struct strbuf *b, const struct session_account *a)
     uint64_t n;
     const char *why;
   } row[] = {{a->lost_full, "ring full"},
-             {a->undelivered, "not delivered"},
+             {a->undelivered, by_ptrace(a) ? "did not stop" : "not delivered"},
              {a->lost_bad, "bad record"}};
   const char *before = " (";
   for (size_t i = 0; i < sizeof row / sizeof row[0]; i++) {
@@ -120,23 +125,27 @@ static void seen_part(struct strbuf *b, const struct session_account *a)
   }
 }
 
+/* ", handler 1.9 us (median), 13.3 us (99 %)" */
+static void times_part(struct strbuf *b, const struct session_account *a,
+                       const char *what)
+{
+  strbuf_printf(b, "%s %.1f us (median), %.1f us (99 %%)", what,
+                (double)session_cost_ns(a, 0.5) / 1e3,
+                (double)session_cost_ns(a, 0.99) / 1e3);
+}
+
 void closing_line(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
   samples_part(b, c);
   rate_part(b, c);
   seen_part(b, a);
+  strbuf_printf(b, "; engine %s", by_ptrace(a) ? "ptrace" : "agent");
+  if (by_ptrace(a) && a->samples + a->filtered)
+    times_part(b, a, ", stops");
   strbuf_printf(
-      b, "; engine agent, own CPU %.1f%%",
+      b, ", own CPU %.1f%%",
       a->elapsed_ns ? 100.0 * (double)a->cpu_ns / (double)a->elapsed_ns : 0.0);
-}
-
-/* ", handler 1.9 us (median), 13.3 us (99 %)" */
-static void handler_part(struct strbuf *b, const struct session_account *a)
-{
-  strbuf_printf(b, ", handler %.1f us (median), %.1f us (99 %%)",
-                (double)session_cost_ns(a, 0.5) / 1e3,
-                (double)session_cost_ns(a, 0.99) / 1e3);
 }
 
 void closing_details(struct strbuf *b, const struct session_account *a,
@@ -147,7 +156,8 @@ void closing_details(struct strbuf *b, const struct session_account *a,
                 a->bytes);
   if (samples) {
     strbuf_printf(b, " (%" PRIu64 " a sample)", a->bytes / samples);
-    handler_part(b, a);
+    if (!by_ptrace(a))
+      times_part(b, a, ", handler");
   }
   strbuf_printf(b, ", %zu stacks, %u execs", stacks, a->execs);
   if (peak_kb)

@@ -37,12 +37,30 @@ static void note_target(struct job *j)
         j->o->interval_ns / UNITS_US);
 }
 
+/* Samples, unlike trace aborts, can be had without an agent. */
+static enum result do_without(struct job *j, enum result r)
+{
+  if (r != RESULT_NOAGENT || j->o->verb->bit != VERB_RECORD ||
+      j->o->require_agent || j->o->aborts || j->o->from_inside)
+    return r;
+  j->outside = true;
+  if (!j->o->quiet)
+    say("the agent is not loaded in %d (%s): sampling from outside; every "
+        "sample stops a thread for a moment",
+        job_pid(j), j->comm);
+  return RESULT_OK;
+}
+
 enum result job_reach(struct job *j)
 {
-  enum result r = reach_open((pid_t)job_pid(j), j->child.pid != 0,
-                             j->o->wait_ns, &j->target, &j->error);
+  pid_t pid = (pid_t)job_pid(j);
+  j->outside = j->o->no_agent;
+  enum result r = j->outside ? reach_process(pid, &j->target, &j->error)
+                             : reach_open(pid, j->child.pid != 0, j->o->wait_ns,
+                                          &j->target, &j->error);
   if (j->target)
     target_comm(j->target, j->comm);
+  r = do_without(j, r);
   if (r == RESULT_OK)
     note_target(j);
   return r;

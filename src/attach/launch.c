@@ -86,20 +86,23 @@ enum result launch_start(struct launch *l, char **command, bool quiet_stdout,
   char lib[4096], trace[64];
   char **env = NULL;
   *status = STATUS_LAUNCH_FAILED;
-  enum result r = agentlib_path(lib, sizeof lib, e);
-  if (r != RESULT_OK)
-    return r;
-  strbuf_add_str(&preload, "LD_PRELOAD=");
-  r = agentlib_preload(getenv("LD_PRELOAD"), lib, &preload, e);
-  if (r != RESULT_OK)
-    goto out;
-  snprintf(trace, sizeof trace, TRACE_KEY "%d", (int)getpid());
-  env = environ_with(preload.data, l->trace ? trace : NULL);
-  if (!env) {
+  enum result r = RESULT_OK;
+  if (!l->no_agent) {
+    r = agentlib_path(lib, sizeof lib, e);
+    if (r != RESULT_OK)
+      return r;
+    strbuf_add_str(&preload, "LD_PRELOAD=");
+    r = agentlib_preload(getenv("LD_PRELOAD"), lib, &preload, e);
+    if (r != RESULT_OK)
+      goto out;
+    snprintf(trace, sizeof trace, TRACE_KEY "%d", (int)getpid());
+    env = environ_with(preload.data, l->trace ? trace : NULL);
+  }
+  if (!l->no_agent && !env) {
     r = error_set(e, RESULT_NOMEM, "no memory");
     goto out;
   }
-  int err = spawn(&l->pid, command, env, quiet_stdout);
+  int err = spawn(&l->pid, command, env ? env : environ, quiet_stdout);
   if (err) {
     l->pid = 0;
     r = spawn_failed(err, command[0], status, e);

@@ -208,8 +208,11 @@ const struct option_row options_table[] = {
          "then samples"),
     CALL(SAMPLER, 0, "wait", "TIME", set_wait,
          "how long to wait for a VM to appear; a bare number is seconds (3s)"),
+    FLAG(VERB_RECORD, 0, "no-agent", no_agent, true,
+         "sample from outside, also where the agent is loaded: every sample "
+         "stops a thread for a moment"),
     FLAG(SAMPLER, 0, "require-agent", require_agent, true,
-         "fail when the agent is not loaded (sampling always does)"),
+         "fail when the agent is not loaded"),
     FLAG(VERB_ANY, 'v', "verbose", verbose, true, "say more on stderr"),
     FLAG(VERB_ANY, 'q', "quiet", quiet, true, "no progress, no closing line"),
     CALL(VERB_ANY, 'h', "help", NULL, set_help, "this text"),
@@ -220,9 +223,8 @@ const size_t options_count = sizeof options_table / sizeof options_table[0];
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "no-agent", "inject",     "follow", "inline",     "weight",
-    "report",   "batch",      "diff",   "categories", "slow",
-    "frames",   "frame-zone", "live",   "push",
+    "inject",     "follow", "inline", "weight",     "report", "batch", "diff",
+    "categories", "slow",   "frames", "frame-zone", "live",   "push",
 };
 
 /* ---- the parser ---- */
@@ -366,6 +368,9 @@ static enum result check_record(const struct options *o, struct error *e)
     return error_set(e, RESULT_USAGE,
                      "nothing is left of the stacks: --no-native, --no-lua, "
                      "--no-zones and --no-state together");
+  if (o->no_agent && (o->require_agent || o->aborts))
+    return error_set(e, RESULT_USAGE, "--no-agent and --%s exclude each other",
+                     o->aborts ? "aborts" : "require-agent");
   if (!o->aborts && (o->benign || o->by_cost))
     return error_set(e, RESULT_USAGE,
                      "--%s is about the table of trace aborts: it needs "

@@ -99,11 +99,9 @@ enum result reach_why_no_agent(struct target *t, struct error *e)
   return no_agent(t, false, e);
 }
 
-/* One look.  NOAGENT leaves *out open. */
-static enum result look(pid_t pid, struct target **out, struct error *e)
+enum result reach_process(pid_t pid, struct target **out, struct error *e)
 {
   struct target *t;
-  int fd;
   enum result r = target_open(pid, &t, e);
   if (r != RESULT_OK)
     return r;
@@ -113,7 +111,17 @@ static enum result look(pid_t pid, struct target **out, struct error *e)
                      "%d is a 32-bit process: not supported", (int)pid);
   }
   *out = t;
-  r = target_segment_open(t, &fd, e);
+  return RESULT_OK;
+}
+
+/* One look.  NOAGENT leaves *out open. */
+static enum result look(pid_t pid, struct target **out, struct error *e)
+{
+  int fd;
+  enum result r = reach_process(pid, out, e);
+  if (r != RESULT_OK)
+    return r;
+  r = target_segment_open(*out, &fd, e);
   if (r == RESULT_OK)
     close(fd);
   return r;

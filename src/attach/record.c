@@ -95,6 +95,8 @@ static enum result run_session(struct record *r)
     res = tracing_begin(&r->tracing, r->job.target, e);
   if (res != RESULT_OK)
     return res;
+  if (r->job.outside)
+    s.engine = SESSION_ENGINE_PTRACE;
   s.progress = on_progress;
   s.progress_arg = s.arg = r;
   if (r->o->aborts) {
@@ -208,6 +210,7 @@ int record_run(const struct options *o)
   enum status status = STATUS_LAUNCH_FAILED;
   job_init(&r.job, o);
   r.job.child.trace = o->aborts != NULL;
+  r.job.child.no_agent = o->no_agent;
   enum result res = prepare(&r);
   if (res == RESULT_OK && o->command)
     res = launch_start(&r.job.child, o->command, !o->output, &status,

@@ -53,7 +53,7 @@ static void clear_slots(struct session *s)
   s->rings = 0;
 }
 
-static void announce(struct session *s)
+void claim_announce(struct session *s)
 {
   struct tecs_control *c = s->shm.control;
   uint32_t depth = s->o->merge.depth;
@@ -84,7 +84,7 @@ enum result claim_take(struct session *s)
   }
   s->cookie = s->shm.header->cookie;
   s->claimed = true;
-  announce(s);
+  claim_announce(s);
   return RESULT_OK;
 }
 

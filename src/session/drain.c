@@ -103,10 +103,10 @@ bool drain_refresh(struct session *s, uint64_t now)
   if (now < s->next_refresh)
     return false;
   s->next_refresh = now + REFRESH_PAUSE;
-  if (!target_segment_mapped(s->t, s->shm.fd) || !modules_refresh(s->modules))
+  if (!s->engine->same_image(s) || !modules_refresh(s->modules))
     return false;
   /* An exec between the two looks: nothing more is named in this part. */
-  s->image_gone = !target_segment_mapped(s->t, s->shm.fd);
+  s->image_gone = !s->engine->same_image(s);
   unwinder_flush(s->unwinder);
   for (unsigned i = 0; i < TECS_VMS; i++)
     if (s->vms[i].live)

@@ -68,7 +68,7 @@ static enum result claim_patiently(struct session *s, uint64_t patience)
 {
   uint64_t give_up = clock_mono_ns() + patience;
   for (;;) {
-    enum result r = claim_take(s);
+    enum result r = s->engine->open(s);
     if (!segment_is_early(s->t, r, give_up) || *s->stop)
       return r;
   }
@@ -126,7 +126,7 @@ static void wait_for_answers(struct session *s)
 static void name_late(struct session *s, unsigned times)
 {
   for (unsigned i = 0; i < times; i++)
-    if (target_segment_mapped(s->t, s->shm.fd))
+    if (s->engine->same_image(s))
       vm_store_name_late(s->vm);
 }
 
@@ -150,7 +150,7 @@ static void close_part(struct session *s, enum part_end why)
     finish_samples(s, why);
   for (unsigned i = 0; i < TECS_SLOTS; i++)
     slot_release(s, i);
-  claim_drop(s);
+  s->engine->close(s);
   ticks_free(s);
   vm_store_free(s->vm);
   unwinder_free(s->unwinder);
@@ -173,7 +173,7 @@ static enum part_end check_target(struct session *s, uint64_t now)
   }
   if (now >= s->next_segment || s->image_gone) {
     s->next_segment = now + SEGMENT_EVERY;
-    if (!target_segment_mapped(s->t, s->shm.fd))
+    if (!s->engine->same_image(s))
       return target_alive(s->t) ? PART_EXEC : PART_TARGET;
   }
   return PART_GOES_ON;
@@ -257,6 +257,8 @@ static enum result run_part(struct session *s, enum part_end *why)
     if (s->failed)
       return s->failed;
     uint64_t until = least(least(s->next_tick, s->next_drain), s->end);
+    if (s->engine->attend)
+      until = least(until, s->engine->attend(s, clock_mono_ns()));
     sleep_or_stop(s, least(until, clock_mono_ns() + SLICE));
   }
 }
@@ -336,7 +338,10 @@ enum result session_run(struct target *t, const struct session_options *o,
   }
   s->t = t;
   s->o = o;
+  s->engine =
+      o->engine == SESSION_ENGINE_PTRACE ? &engine_remote : &engine_agent;
   s->acc = acc;
+  acc->engine = o->engine;
   s->p = p;
   s->stop = stop;
   s->e = e;

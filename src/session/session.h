@@ -28,7 +28,14 @@ struct session_hit {
   uint64_t pt;                 /* its prototype */
 };
 
+/* How samples are taken. */
+enum session_engine {
+  SESSION_ENGINE_AGENT = 0,  /* by the agent; NOAGENT when it is not there */
+  SESSION_ENGINE_PTRACE = 1, /* from outside: the thread is stopped for it */
+};
+
 struct session_options {
+  enum session_engine engine;
   uint64_t interval_ns;
   uint64_t duration_ns; /* 0: until stopped or the target's end */
   uint64_t vm_wait_ns;  /* how long a VM may take to appear */
@@ -49,11 +56,12 @@ struct session_options {
   void *arg;                             /* of both */
 };
 
-/* Buckets of handler times; 16 + 8 for each power of two up to 2^31. */
+/* Buckets of handler or stop times; 16 + 8 for each power of two up to 2^31. */
 enum { SESSION_COSTS = 240 };
 
 /* Sums.  When the session has ended, sent = samples + filtered + lost. */
 struct session_account {
+  enum session_engine engine;
   uint64_t ticks;       /* of the clock */
   uint64_t skipped;     /* clock ticks that came too late and were left out */
   uint64_t sent;        /* signals */
@@ -68,7 +76,7 @@ struct session_account {
   uint64_t lost_full;   /* of the lost: the thread's ring was full */
   uint64_t undelivered; /* of the lost: did not reach the agent's handler (the
                            thread ended or blocked the signal meanwhile, or
-                           the program took it) */
+                           the program took it); by ptrace: did not stop */
   uint64_t lost_bad;    /* of the lost: records that make no sense */
   uint64_t no_slot; /* ticks a running thread did not get, as too many threads
                        were running at once; not in sent */
@@ -82,13 +90,14 @@ struct session_account {
   unsigned threads;     /* that gave samples */
   unsigned execs;       /* times the process became another program and the
                            session went on in it */
-  uint64_t cost[SESSION_COSTS]; /* samples by the time that their handler took:
-                                   session_cost_ns */
+  uint64_t cost[SESSION_COSTS]; /* samples by the time that their handler took,
+                                   or their stop: session_cost_ns */
 };
 
 /* Nanoseconds within which the handlers of `part` (0 to 1) of the samples were
  * done, by the agent's own clock: without the way into the handler and out of
- * it, but with the time for which the thread was put off its CPU meanwhile.
+ * it, but with the time for which the thread was put off its CPU meanwhile.  By
+ * ptrace: within which the threads were asked to stop, had stopped and went on.
  * Rounded up by an eighth at most; 0: no samples. */
 uint64_t session_cost_ns(const struct session_account *acc, double part);
 
@@ -100,11 +109,11 @@ enum session_end {
 /* Samples until *stop, the duration or the target's end; on every way out the
  * target is left as it was, and *acc is filled.  A process that becomes another
  * program with an agent in it is followed.
- * NOAGENT, PERM, VERSION, CORRUPT, BUSY (text names the owner), NOMEM (no
- * memory for the rings), NOVM: no VM of a known layout in vm_wait (or before
- * the session's end, if that is sooner); the text names a child that has one.
- * What the profile then holds is native code only.
- * Raises the soft limit of open files of this process. */
+ * NOAGENT, PERM, VERSION, CORRUPT, BUSY (text names the owner, or who traces
+ * the process), NOMEM (no memory for the rings), NOVM: no VM of a known layout
+ * in vm_wait (or before the session's end, if that is sooner); the text names a
+ * child that has one. What the profile then holds is native code only. Raises
+ * the soft limit of open files of this process. */
 enum result session_run(struct target *t, const struct session_options *o,
                         const volatile sig_atomic_t *stop, struct profile *p,
                         struct session_account *acc, enum session_end *end,
@@ -192,6 +201,14 @@ void session_pause(struct shm *shm, enum session_kind kind, bool paused);
  * until it is gone.  false: it is still there. */
 bool session_stop(struct shm *shm, enum session_kind kind,
                   const struct session_seen *seen, uint64_t wait_ns);
+
+/* The same of a sampling session on a process without an agent, whose collector
+ * runs on this machine (in the same network namespace).  look: whether there is
+ * one; owner is 0 when its pid means nothing here.  pause, stop: false: it did
+ * not answer, or is still there. */
+bool session_outside_look(struct target *t, struct session_seen *seen);
+bool session_outside_pause(struct target *t, bool paused);
+bool session_outside_stop(struct target *t, uint64_t wait_ns);
 
 struct session_vm {
   const char *layout; /* NULL: unknown */

@@ -83,7 +83,29 @@ struct vm_info {
 /* ---- session.c ---- */
 
 /* What stays over an exec is outside; one part is one program image. */
+struct session;
+
+/* How samples are taken: agent.c, remote.c.  Both fill rings of s->shm; what
+ * follows is the same. */
+struct engine {
+  bool by_signal; /* a thread that blocks the signal can't be sampled */
+  /* Takes the one session of the process: s->shm, s->claimed. */
+  enum result (*open)(struct session *s);
+  /* Gives it back, also after a failed open. */
+  void (*close)(struct session *s);
+  /* Does the process still run the program of this part?  Cheap. */
+  bool (*same_image)(struct session *s);
+  /* A sample of a thread that has a slot and owes none; false: it is gone. */
+  bool (*sample)(struct session *s, struct thread *th, uint64_t now);
+  /* Whatever is due besides ticks, on every round of the loop; returns when the
+   * next round must be, UINT64_MAX: no matter.  NULL: nothing. */
+  uint64_t (*attend)(struct session *s, uint64_t now);
+};
+extern const struct engine engine_agent, engine_remote;
+
 struct session {
+  const struct engine *engine;
+  struct remote *remote; /* of engine_remote */
   struct target *t;
   const struct session_options *o;
   struct session_account *acc;
@@ -142,10 +164,23 @@ bool segment_is_early(struct target *t, enum result r, uint64_t give_up);
 bool segment_lock(const struct shm *shm, enum session_kind kind);
 bool segment_locked(const struct shm *shm, enum session_kind kind);
 
-/* ---- ticks.c ---- */
+/* ---- agent.c ---- */
 
 /* Sends a tick whose value's lower half is `low`, to one thread. */
 long tick_send(struct target *t, uint32_t cookie, pid_t tid, uint32_t low);
+
+/* ---- beacon.c: one session on a process without an agent ---- */
+
+struct beacon {
+  int fd; /* listens; -1: not */
+  int client;
+  unsigned patience; /* with the client */
+};
+/* BUSY: somebody has it; the text names the owner.  IO. */
+enum result beacon_open(struct beacon *b, struct target *t, struct error *e);
+void beacon_close(struct beacon *b);
+/* Does what a caller asks for, through control. */
+void beacon_answer(struct beacon *b, struct tecs_control *c);
 
 /* ---- steer.c ---- */
 
@@ -175,6 +210,28 @@ struct vm_mem *outside_open(struct outside *o, struct target *t);
 /* Fills in what the VM's memory says. */
 void outside_look(struct vm_mem *m, struct session_vm *vm);
 
+/* ---- pages.c: memory of a process that stands still ---- */
+
+#define PAGES_MAX 512u /* at the same time; what is beyond cannot be read */
+#define PAGES_KEPT 96u /* pages whose numbers are told */
+
+struct pages;
+struct pages *pages_new(struct target *t); /* NULL: no memory */
+void pages_free(struct pages *p);
+/* It has run since: nothing is known. */
+void pages_begin(struct pages *p);
+/* Pages that will be needed; pages_read reads them at once. */
+void pages_want(struct pages *p, uint64_t addr, uint64_t len);
+void pages_want_again(struct pages *p, const uint64_t *number, unsigned n);
+void pages_read(struct pages *p);
+/* Sets m up to read through p. */
+void pages_mem(struct pages *p, struct vm_mem *m);
+/* Up to n bytes; returns how many could be read. */
+size_t pages_copy(struct pages *p, void *to, uint64_t from, size_t n);
+/* Numbers (address / 4096) of pages that were asked for since pages_begin;
+ * returns how many. */
+unsigned pages_used(const struct pages *p, uint64_t number[PAGES_KEPT]);
+
 /* ---- find.c ---- */
 
 /* VMs of a process without an agent; returns how many. */
@@ -197,6 +254,8 @@ void costs_add(struct session_account *acc, uint32_t ns);
  * announces the session in control. */
 enum result claim_take(struct session *s);
 void claim_drop(struct session *s);
+/* Writes into control what a session asks for, and announces it. */
+void claim_announce(struct session *s);
 
 /* ---- slots.c ---- */
 

@@ -173,7 +173,7 @@ static bool blocks(struct session *s, struct thread *th, uint64_t now)
 
 bool slot_assign(struct session *s, struct thread *th, uint64_t now)
 {
-  if (blocks(s, th, now))
+  if (s->engine->by_signal && blocks(s, th, now))
     return false;
   pid_t inner = target_thread_ns_tid(s->t, th->tid);
   if (inner == 0)

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * The clock, the threads it looks at, and the signal.
+ * The clock, and the threads it looks at.
  */
-#include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -92,28 +88,6 @@ void ticks_free(struct session *s)
   memset(&s->threads, 0, sizeof s->threads);
 }
 
-long tick_send(struct target *t, uint32_t cookie, pid_t tid, uint32_t low)
-{
-  siginfo_t si;
-  memset(&si, 0, sizeof si);
-  si.si_signo = SIGURG;
-  si.si_code = SI_QUEUE;
-  si.si_pid = getpid();
-  si.si_uid = getuid();
-  uint64_t value = (uint64_t)cookie << 32 | low;
-  si.si_value.sival_ptr = (void *)(uintptr_t)value;
-  return syscall(SYS_rt_tgsigqueueinfo, target_pid(t), tid, SIGURG, &si);
-}
-
-/* The value tells our signal from the program's own, and this assignment of
- * the slot from an older one. */
-static long send(struct session *s, struct thread *th)
-{
-  const struct slot *sl = &s->slot[th->slot];
-  return tick_send(s->t, s->cookie, th->tid,
-                   (sl->generation & 0xffff) << 16 | (uint32_t)th->slot);
-}
-
 /* false: the thread is gone. */
 static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
 {
@@ -127,19 +101,7 @@ static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
   }
   if (!slot_ready(s, th, now) || atomic_get(&s->shm.control->paused))
     return true;
-  struct slot *sl = &s->slot[th->slot];
-  sl->sent_at = now;
-  if (send(s, th) == 0) {
-    sl->sent++;
-    s->acc->sent++;
-    return true;
-  }
-  if (errno == EPERM)
-    s->failed = error_set(s->e, RESULT_PERM,
-                          "not permitted to send a signal to process %d; run "
-                          "tecs-attach as its user or as root (CAP_KILL)",
-                          (int)target_pid(s->t));
-  return errno != ESRCH;
+  return s->engine->sample(s, th, now);
 }
 
 void ticks_fire(struct session *s, uint64_t now)

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "shm/shm_internal.h"
 
 #ifndef F_GET_SEALS
 #define F_GET_SEALS 1034
@@ -158,10 +159,39 @@ void shm_detach(struct shm *s)
   s->fd = -1;
 }
 
+/* As of a real one, but for what nobody reads here. */
+enum result shm_private(struct shm *s)
+{
+  memset(s, 0, sizeof *s);
+  s->fd = -1;
+  s->size = SEGMENT_ABORTS_OFFSET;
+  s->base = mmap(NULL, s->size, PROT_READ | PROT_WRITE,
+                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  s->scratch = mmap(NULL, TECS_RING_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (s->base == MAP_FAILED)
+    s->base = NULL;
+  if (s->scratch == MAP_FAILED)
+    s->scratch = NULL;
+  if (!s->base || !s->scratch) {
+    shm_detach(s);
+    return RESULT_NOMEM;
+  }
+  s->control = (struct tecs_control *)(s->base + SEGMENT_CONTROL_OFFSET);
+  s->vms = (struct tecs_vm *)(s->base + SEGMENT_VMS_OFFSET);
+  s->slots = (struct tecs_slot *)(s->base + SEGMENT_SLOTS_OFFSET);
+  s->rings = s->base + SEGMENT_RINGS_OFFSET;
+  return RESULT_OK;
+}
+
 enum result shm_back_rings(struct shm *s, unsigned count)
 {
   if (count > TECS_SLOTS)
     return RESULT_FULL;
+  if (s->fd < 0) { /* private: there as it is touched */
+    atomic_release(&s->control->rings_backed, (uint32_t)count);
+    return RESULT_OK;
+  }
   if (count > atomic_get(&s->control->rings_backed)) {
     off_t end = s->rings - s->base + (off_t)count * TECS_RING_BYTES;
     if (fallocate(s->fd, 0, 0, end))
@@ -177,7 +207,7 @@ void shm_release_rings(struct shm *s)
   off_t start = s->rings - s->base;
   uint32_t backed = atomic_get(&s->control->rings_backed);
   atomic_release(&s->control->rings_backed, 0u);
-  if (backed && backed <= TECS_SLOTS)
+  if (s->fd >= 0 && backed && backed <= TECS_SLOTS)
     fallocate(s->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, start,
               (off_t)backed * TECS_RING_BYTES);
 }

@@ -70,6 +70,10 @@ struct shm_attach_info {
 enum result shm_attach(struct shm *s, int fd, struct shm_attach_info *info);
 void shm_detach(struct shm *s);
 
+/* A segment of our own, in plain memory, for a collector that fills the rings
+ * itself: no header, no aborts, no descriptor (fd -1).  NOMEM. */
+enum result shm_private(struct shm *s);
+
 /* Backs rings [0, count) with memory and sets control->rings_backed.
  * FULL: there is none left. */
 enum result shm_back_rings(struct shm *s, unsigned count);

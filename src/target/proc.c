@@ -107,12 +107,14 @@ bool proc_stat_parse(const char *text, struct proc_stat *out)
 {
   const char *state = stat_field(text, 3), *ppid = stat_field(text, 4);
   const char *flags = stat_field(text, 9), *start = stat_field(text, 22);
+  const char *stack = stat_field(text, 28);
   if (!state || !ppid || !flags || !start || *start < '0' || *start > '9')
     return false;
   out->state = *state;
   out->ppid = (pid_t)strtol(ppid, NULL, 10);
   out->flags = (unsigned)strtoul(flags, NULL, 10);
   out->start_time = strtoull(start, NULL, 10);
+  out->start_stack = stack ? strtoull(stack, NULL, 10) : 0;
   return true;
 }
 

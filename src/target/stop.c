@@ -202,7 +202,7 @@ pid_t target_thread_tracer(struct target *t, pid_t tid)
   return tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
 }
 
-static enum result traced(struct target *t, pid_t tracer, struct error *e)
+enum result target_traced(struct target *t, pid_t tracer, struct error *e)
 {
   char path[64], text[32], comm[16], name[16] = "?";
   target_comm(t, comm);
@@ -223,7 +223,7 @@ static enum result refused(struct target *t, pid_t tid, int err,
   if (err == ESRCH)
     return error_set(e, RESULT_GONE, "thread %d has ended", (int)tid);
   if (tracer && tracer != getpid())
-    return traced(t, tracer, e);
+    return target_traced(t, tracer, e);
   if (target_thread_state(t, tid) == 'Z')
     return error_set(e, RESULT_GONE, "thread %d has ended", (int)tid);
   if (err == EPERM || err == EACCES)

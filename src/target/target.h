@@ -38,6 +38,21 @@ void target_comm(struct target *t, char out[16]);
 /* Exactly n bytes of memory or an error (process_vm_readv, else
  * /proc/<pid>/mem). */
 enum result target_read(struct target *t, uint64_t addr, void *buf, size_t n);
+struct target_span {
+  uint64_t addr;
+  void *to;
+  size_t len;
+  size_t got; /* bytes that could be read, from its start */
+};
+/* Several pieces, with as few system calls as it takes. */
+void target_read_spans(struct target *t, struct target_span *span, size_t n);
+/* A descriptor that stands for the memory of the program that runs in the
+ * process now.  PERM, with the cure: it may not be traced; GONE. */
+enum result target_image_open(struct target *t, int *fd, struct error *e);
+/* Is it there still?  false: the process ended, or executed another program. */
+bool target_image_same(int fd);
+/* Where the main thread's stack ends (its first stack pointer); 0: unknown. */
+uint64_t target_stack_end(struct target *t);
 
 /* ---- maps ---- */
 struct target_map {
@@ -136,6 +151,8 @@ enum result target_stop_blocked(const struct target_stop *s, uint64_t *mask);
 enum result target_stop_set_blocked(const struct target_stop *s, uint64_t mask);
 /* Who traces the thread: a pid as we see it; 0: nobody. */
 pid_t target_thread_tracer(struct target *t, pid_t tid);
+/* BUSY, with the tracer's name and the cure. */
+enum result target_traced(struct target *t, pid_t tracer, struct error *e);
 
 /* ---- relatives ---- */
 /* All descendants, parents first. */

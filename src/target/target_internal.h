@@ -45,6 +45,7 @@ struct proc_stat {
   pid_t ppid;
   unsigned flags; /* PF_* of the kernel */
   uint64_t start_time;
+  uint64_t start_stack; /* 0: not told */
 };
 
 /* Reads at most cap - 1 bytes and ends them with a NUL; -1 with errno. */

@@ -33,6 +33,17 @@ unsigned long target_thread_mark(struct target *t)
   return fstat(t->task, &st) == 0 ? (unsigned long)st.st_nlink : 0;
 }
 
+/* proc(5), field 28: start_stack of the memory that the threads share. */
+uint64_t target_stack_end(struct target *t)
+{
+  char path[64];
+  struct proc_stat st;
+  if (!target_task_path(t, "stat", path, sizeof path) ||
+      !proc_stat_read(t->proc, path, &st))
+    return 0;
+  return st.start_stack;
+}
+
 /* A file of one thread; -1 when the thread is gone. */
 static ssize_t thread_read(struct target *t, pid_t tid, const char *name,
                            char *buf, size_t cap)

@@ -339,6 +339,9 @@ START_TEST(test_mistakes)
   refused("7 --output=", "needs a file name");
   refused("7 --lines=yes", "takes no value");
   refused("7 --mode fast", "unknown mode");
+  refused("7 --no-agent --require-agent", "exclude each other");
+  refused("7 --no-agent --aborts x", "exclude each other");
+  refused("trace --no-agent 7", "does not go with trace");
   refused("7 --no-native --no-lua --no-zones --no-state", "nothing is left");
 }
 END_TEST
@@ -351,7 +354,6 @@ START_TEST(test_not_in_this_version)
       "dump 7",
       "report x",
       "7 --mode wall",
-      "7 --no-agent",
       "7 --inject",
       "7 --follow",
       "7 --inline",
