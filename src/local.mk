@@ -155,6 +155,7 @@ src_libroom_session_la_SOURCES = \
 	src/session/penalty.c \
 	src/session/remote.c \
 	src/session/remote_internal.h \
+	src/session/remote_near.c \
 	src/session/remote_thread.c \
 	src/session/segment.c \
 	src/session/session.c \

@@ -34,6 +34,7 @@ struct remote {
   struct remote_program program;
   struct capture_vms vms;
   struct capture_host host;
+  struct remote_near near;
   struct target_stop pending[PENDING_MAX];
   struct remote_slot *slot[TECS_SLOTS];
 };
@@ -241,7 +242,9 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
   if (slot_half_full(s, i))
     drain_slot(s, i, UINT64_MAX);
   sl->sent_at = now;
+  remote_near_begin(&s->remote->near, s->t, th->tid);
   enum result res = stop_and_record(s, th->tid, own, stop);
+  remote_near_end(&s->remote->near);
   if (res == RESULT_GONE || res == RESULT_END || s->failed)
     return res != RESULT_GONE; /* ended or halted before it could be asked */
   sl->sent++;

@@ -107,7 +107,8 @@ bool proc_stat_parse(const char *text, struct proc_stat *out)
 {
   const char *state = stat_field(text, 3), *ppid = stat_field(text, 4);
   const char *flags = stat_field(text, 9), *start = stat_field(text, 22);
-  const char *stack = stat_field(text, 28);
+  const char *stack = stat_field(text, 28), *cpu = stat_field(text, 39);
+  const char *policy = stat_field(text, 41);
   if (!state || !ppid || !flags || !start || *start < '0' || *start > '9')
     return false;
   out->state = *state;
@@ -115,6 +116,8 @@ bool proc_stat_parse(const char *text, struct proc_stat *out)
   out->flags = (unsigned)strtoul(flags, NULL, 10);
   out->start_time = strtoull(start, NULL, 10);
   out->start_stack = stack ? strtoull(stack, NULL, 10) : 0;
+  out->cpu = cpu ? (int)strtol(cpu, NULL, 10) : -1;
+  out->policy = policy ? (int)strtol(policy, NULL, 10) : -1;
   return true;
 }
 

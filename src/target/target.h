@@ -91,6 +91,9 @@ unsigned long target_thread_mark(struct target *t);
 void target_thread_comm(struct target *t, pid_t tid, char out[16]);
 /* State letter of /proc/<pid>/task/<tid>/stat, 0 when the thread is gone. */
 char target_thread_state(struct target *t, pid_t tid);
+/* The CPU that it runs on, or ran on last, and its scheduling policy (SCHED_*);
+ * false: unknown. */
+bool target_thread_cpu(struct target *t, pid_t tid, int *cpu, int *policy);
 /* Does it block (SigBlk) the signal?  false when unknown. */
 bool target_thread_blocks(struct target *t, pid_t tid, int signo);
 /* Is the signal pending (SigPnd: sent to this thread, not delivered yet)? */

@@ -46,6 +46,7 @@ struct proc_stat {
   unsigned flags; /* PF_* of the kernel */
   uint64_t start_time;
   uint64_t start_stack; /* 0: not told */
+  int cpu, policy;      /* -1: not told */
 };
 
 /* Reads at most cap - 1 bytes and ends them with a NUL; -1 with errno. */

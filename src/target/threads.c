@@ -71,6 +71,18 @@ char target_thread_state(struct target *t, pid_t tid)
   return st.state;
 }
 
+bool target_thread_cpu(struct target *t, pid_t tid, int *cpu, int *policy)
+{
+  char text[1024];
+  struct proc_stat st;
+  if (thread_read(t, tid, "stat", text, sizeof text) <= 0 ||
+      !proc_stat_parse(text, &st) || st.cpu < 0)
+    return false;
+  *cpu = st.cpu;
+  *policy = st.policy;
+  return true;
+}
+
 /* Is signo in the mask that a line of the thread's status shows? */
 static bool in_mask(struct target *t, pid_t tid, const char *key, int signo)
 {
