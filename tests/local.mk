@@ -29,6 +29,7 @@ dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
+dist_check_SCRIPTS += tests/e2e/no-agent.test
 dist_check_SCRIPTS += tests/e2e/steer.test
 dist_check_SCRIPTS += tests/e2e/trace.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
@@ -152,6 +153,7 @@ EXTRA_DIST += \
 	tests/targets/contractgame/conf.lua \
 	tests/targets/contractgame/main.lua \
 	tests/targets/embed.c \
+	tests/targets/exec.lua \
 	tests/targets/host.c \
 	tests/targets/hotaborts.lua \
 	tests/targets/idle.lua \
@@ -162,6 +164,7 @@ EXTRA_DIST += \
 	tests/targets/profile_contract.lua \
 	tests/targets/profile_steps.lua \
 	tests/targets/segment.py \
+	tests/targets/threads.c \
 	tests/targets/vms.c \
 	tests/targets/wrk.lua \
 	tests/targets/zonecompat.lua \

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 #include "attach/attach_internal.h"
 #include "base/atomics.h"
@@ -174,11 +175,27 @@ static void session_line(struct status_text *s, enum session_kind kind,
          seen.paused ? "paused" : "running", seen.owner);
 }
 
+/* A session that samples without the agent. */
+static bool outside_line(struct status_text *s)
+{
+  struct session_seen seen;
+  if (!session_outside_look(s->target, &seen))
+    return false;
+  LINE(s, "session.sampling: %s from outside, owner process %u\n",
+       seen.paused ? "paused" : "running", seen.owner);
+  return true;
+}
+
 static void sessions_lines(struct status_text *s)
 {
-  if (s->shm.fd < 0)
+  bool outside = outside_line(s);
+  if (s->shm.fd < 0) {
+    if (!outside)
+      LINE(s, "session.sampling: none\n");
     return;
-  session_line(s, SESSION_SAMPLING, "sampling");
+  }
+  if (!outside)
+    session_line(s, SESSION_SAMPLING, "sampling");
   session_line(s, SESSION_TRACE, "trace");
 }
 
@@ -255,11 +272,36 @@ static void aborts_can_line(struct status_text *s)
     LINE(s, FROM_MEMORY "; see vm.1.aborts\n");
 }
 
+/* Without an agent: what ptrace allows. */
+static void outside_can_lines(struct status_text *s, const char *why)
+{
+  struct error e = {0};
+  pid_t tracer = target_thread_tracer(s->target, target_pid(s->target));
+  int fd = -1;
+  enum result r = tracer ? target_traced(s->target, tracer, &e)
+                         : target_image_open(s->target, &fd, &e);
+  if (fd >= 0)
+    close(fd);
+  if (r != RESULT_OK) {
+    LINE(s, "can.sampling: no: %s\ncan.zones: no: %s\n", e.text, e.text);
+    return;
+  }
+  LINE(s,
+       "can.sampling: from outside, which stops a thread for a moment for each "
+       "sample: %s\n",
+       why);
+  LINE(s, "can.zones: yes, of jit.zone\n");
+}
+
 static void cannot_lines(struct status_text *s, const char *why)
 {
   bool readable = s->shm.fd < 0 && s->no_agent.code == RESULT_NOAGENT;
-  LINE(s, "can.sampling: no: %s\n", why);
-  LINE(s, "can.zones: no: %s\n", why);
+  if (readable) {
+    outside_can_lines(s, why);
+  } else {
+    LINE(s, "can.sampling: no: %s\n", why);
+    LINE(s, "can.zones: no: %s\n", why);
+  }
   if (readable)
     LINE(s, "can.aborts: " FROM_MEMORY ": %s\n", why);
   else

@@ -12,7 +12,8 @@
 struct steer {
   const struct options *o;
   struct target *target;
-  struct shm shm;
+  struct shm shm; /* fd -1: no agent */
+  bool outside;   /* the session in question is one without the agent */
   int pid;
   char comm[16];
   struct error error;
@@ -25,8 +26,10 @@ static const char *const kind_text[] = {
 static void owner_text(const struct steer *s, const struct session_seen *seen,
                        char *out, size_t size)
 {
-  if (seen->owner == s->shm.header->pid)
+  if (!s->outside && seen->owner == s->shm.header->pid)
     snprintf(out, size, "the program itself");
+  else if (!seen->owner)
+    snprintf(out, size, "a process elsewhere");
   else
     snprintf(out, size, "process %u", seen->owner);
 }
@@ -39,7 +42,10 @@ static enum result set_paused(struct steer *s, enum session_kind kind,
                               const char *owner, bool paused)
 {
   const char *done = paused ? "paused" : "going on";
-  if (seen->paused != paused)
+  if (s->outside && !session_outside_pause(s->target, paused))
+    return error_set(&s->error, RESULT_BUSY, "%d (%s): %s does not answer",
+                     s->pid, s->comm, owner);
+  if (!s->outside && seen->paused != paused)
     session_pause(&s->shm, kind, paused);
   if (!s->o->quiet)
     say("%d (%s): the %s of %s is %s%s", s->pid, s->comm, kind_text[kind],
@@ -63,13 +69,14 @@ static enum result resume_one(struct steer *s, enum session_kind kind,
 static enum result stop_one(struct steer *s, enum session_kind kind,
                             const struct session_seen *seen, const char *owner)
 {
-  if (kind == SESSION_TRACE && seen->owner == s->shm.header->pid)
+  if (kind == SESSION_TRACE && !s->outside && seen->owner == s->shm.header->pid)
     return error_set(&s->error, RESULT_BUSY,
                      "%d (%s): the trace session is the program's own "
                      "(tecs.utils.profile): it alone can end it; pause and "
                      "resume work",
                      s->pid, s->comm);
-  if (!session_stop(&s->shm, kind, seen, STOP_WAIT))
+  if (s->outside ? !session_outside_stop(s->target, STOP_WAIT)
+                 : !session_stop(&s->shm, kind, seen, STOP_WAIT))
     return error_set(&s->error, RESULT_BUSY,
                      "%d (%s): %s was asked to end its %s, but has not in 5 s",
                      s->pid, s->comm, owner, kind_text[kind]);
@@ -79,44 +86,52 @@ static enum result stop_one(struct steer *s, enum session_kind kind,
   return RESULT_OK;
 }
 
-/* Both are looked at first: the end of one may be the end of the other, when
- * they are one collector's. */
+static enum result act_on(struct steer *s, order *act, enum session_kind kind,
+                          const struct session_seen *seen)
+{
+  char owner[32];
+  owner_text(s, seen, owner, sizeof owner);
+  return act(s, kind, seen, owner);
+}
+
+/* All are looked at first: the end of one may be the end of another, when they
+ * are one collector's. */
 static enum result each_session(struct steer *s, order *act)
 {
   static const enum session_kind kind[] = {SESSION_SAMPLING, SESSION_TRACE};
-  struct session_seen seen[2];
-  enum result r = RESULT_OK;
-  for (unsigned i = 0; i < 2; i++)
+  struct session_seen seen[2] = {{0}}, outside;
+  enum result r = RESULT_OK, one = RESULT_OK;
+  bool any = session_outside_look(s->target, &outside);
+  for (unsigned i = 0; i < 2 && s->shm.fd >= 0; i++) {
     session_look(&s->shm, kind[i], &seen[i]);
-  if (!seen[0].running && !seen[1].running)
+    any |= seen[i].running;
+  }
+  if (!any)
     return error_set(&s->error, RESULT_NOTFOUND,
                      "no session runs on %d (%s); " ATTACH_NAME
                      " %d starts one",
                      s->pid, s->comm, s->pid);
-  for (unsigned i = 0; i < 2; i++) {
-    char owner[32];
-    if (!seen[i].running)
-      continue;
-    owner_text(s, &seen[i], owner, sizeof owner);
-    enum result one = act(s, kind[i], &seen[i], owner);
-    if (one != RESULT_OK)
+  for (unsigned i = 0; i < 2; i++)
+    if (seen[i].running && (one = act_on(s, act, kind[i], &seen[i])))
       r = one;
-  }
+  s->outside = true;
+  if (outside.running && (one = act_on(s, act, SESSION_SAMPLING, &outside)))
+    r = one;
   return r;
 }
 
 static int steer(const struct options *o, order *act)
 {
-  struct steer s = {.o = o, .pid = (int)o->pid};
+  struct steer s = {.o = o, .pid = (int)o->pid, .shm.fd = -1};
   enum result r = target_open(o->pid, &s.target, &s.error);
   if (r == RESULT_OK) {
     target_comm(s.target, s.comm);
     r = session_segment(s.target, &s.shm, &s.error);
   }
-  if (r == RESULT_OK) {
+  if (r == RESULT_OK || r == RESULT_NOAGENT)
     r = each_session(&s, act);
+  if (s.shm.fd >= 0)
     shm_detach(&s.shm);
-  }
   if (r != RESULT_OK)
     say("%s", s.error.text);
   if (s.target)

@@ -13,12 +13,13 @@
 #include "base/clock.h"
 #include "session/remote_internal.h"
 
-/* A running thread comes to stand within a time slice or two.  One that does
+/* A runnable thread stands when it gets a CPU for the next time.  One that does
  * not has just gone to sleep where no one wakes it. */
-#define STOP_WAIT (20 * MS)
+#define STOP_WAIT (100 * MS)
 #define RELEASE_WAIT (1 * SEC) /* at the end */
 #define PENDING_MAX 8u
 #define PENDING_EVERY (1 * MS)
+#define NAMES_FIRST (50 * MS) /* then twice as long, until each_second does */
 
 struct remote_slot {
   struct capture capture;
@@ -35,6 +36,7 @@ struct remote {
   struct capture_vms vms;
   struct capture_host host;
   struct remote_near near;
+  uint64_t next_names, names_step;
   struct target_stop pending[PENDING_MAX];
   struct remote_slot *slot[TECS_SLOTS];
 };
@@ -229,6 +231,20 @@ static enum result stop_and_record(struct session *s, pid_t tid,
   return res;
 }
 
+static bool same_image(struct session *s)
+{
+  return target_image_same(s->remote->image);
+}
+
+/* What another program's memory said is not to be named by this one's: the
+ * sample is taken back, the others are good. */
+static void part_is_over(struct session *s, unsigned i, uint64_t head)
+{
+  s->shm.slots[i].head = head;
+  drain_rings(s, UINT64_MAX);
+  s->image_gone = true;
+}
+
 static bool sample(struct session *s, struct thread *th, uint64_t now)
 {
   unsigned i = (unsigned)th->slot;
@@ -242,11 +258,14 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
   if (slot_half_full(s, i))
     drain_slot(s, i, UINT64_MAX);
   sl->sent_at = now;
+  uint64_t head = s->shm.slots[i].head;
   remote_near_begin(&s->remote->near, s->t, th->tid);
   enum result res = stop_and_record(s, th->tid, own, stop);
   remote_near_end(&s->remote->near);
-  if (res == RESULT_GONE || res == RESULT_END || s->failed)
-    return res != RESULT_GONE; /* ended or halted before it could be asked */
+  if (!same_image(s))
+    part_is_over(s, i, head);
+  if (res == RESULT_GONE || res == RESULT_END || s->failed || s->image_gone)
+    return res != RESULT_GONE; /* it is as if it had not been asked */
   sl->sent++;
   s->acc->sent++;
   sl->given_up += res != RESULT_OK;
@@ -255,15 +274,24 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
 
 /* ---- around it ---- */
 
+/* Functions have no names before they are looked for, and a process may end
+ * soon: the first looks come early. */
+static void look_for_names(struct session *s, uint64_t now)
+{
+  struct remote *r = s->remote;
+  if (now < r->next_names || !s->acc->sent)
+    return;
+  if (r->names_step && same_image(s))
+    vm_store_name_late(s->vm);
+  r->names_step = r->names_step ? 2 * r->names_step : NAMES_FIRST;
+  r->next_names = r->names_step > SEC ? UINT64_MAX : now + r->names_step;
+}
+
 static uint64_t attend(struct session *s, uint64_t now)
 {
   beacon_answer(&s->remote->beacon, s->shm.control);
+  look_for_names(s, now);
   return release(s, 0) ? UINT64_MAX : now + PENDING_EVERY;
-}
-
-static bool same_image(struct session *s)
-{
-  return target_image_same(s->remote->image);
 }
 
 static void close_remote(struct session *s)
@@ -289,7 +317,22 @@ static void close_remote(struct session *s)
   s->claimed = false;
 }
 
+/* VMs of threads that do not run: by looking through all of the memory.  What
+ * is read may be changing, but is checked before it is believed. */
+static void search(struct session *s)
+{
+  struct remote *r = s->remote;
+  static struct session_vm vm[TECS_VMS];
+  struct vm_mem mem = {0};
+  unsigned n = find_vms(s->t, vm);
+  pages_begin(r->pages);
+  pages_mem(r->pages, &mem);
+  for (unsigned i = 0; i < n; i++)
+    capture_vm_add(&r->vms, &mem, vm[i].layout_id, vm[i].g, TECS_FOUND_SCAN, 0);
+}
+
 const struct engine engine_remote = {
+    .search = search,
     .open = open_remote,
     .close = close_remote,
     .same_image = same_image,

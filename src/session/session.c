@@ -242,6 +242,8 @@ static enum result run_part(struct session *s, enum part_end *why)
       s->o->poll(s->o->arg, now);
     if (steer_follow(s, now) || *s->stop || now >= s->end) {
       *why = PART_STOPPED;
+      if (s->waiting)
+        wait_last_resort(s);
       return RESULT_OK;
     }
     if ((*why = check_target(s, now)) != PART_GOES_ON)

@@ -100,6 +100,9 @@ struct engine {
   /* Whatever is due besides ticks, on every round of the loop; returns when the
    * next round must be, UINT64_MAX: no matter.  NULL: nothing. */
   uint64_t (*attend)(struct session *s, uint64_t now);
+  /* Last resort: looks for VMs that nothing has led to.  NULL: there are none.
+   */
+  void (*search)(struct session *s);
 };
 extern const struct engine engine_agent, engine_remote;
 
@@ -294,6 +297,8 @@ bool drain_refresh(struct session *s, uint64_t now);
 
 /* NOVM when the wait is over, or when a child has the VM. */
 enum result wait_check(struct session *s, uint64_t now);
+/* Is there a VM after all, that did not run all the while? */
+bool wait_last_resort(struct session *s);
 /* The session ends and there was no VM. */
 enum result wait_failed(struct session *s, uint64_t now);
 enum result wait_name_child(struct session *s, pid_t child, const char *comm);

@@ -100,6 +100,18 @@ enum result wait_failed(struct session *s, uint64_t now)
                    pid, s->comm, waited);
 }
 
+bool wait_last_resort(struct session *s)
+{
+  if (!s->has_luajit)
+    s->has_luajit = target_has_luajit(s->t) != TARGET_LUAJIT_NO;
+  if (s->has_luajit && s->engine->search) {
+    s->engine->search(s);
+    drain_vms(s);
+  }
+  s->waiting = s->acc->vms == 0;
+  return !s->waiting;
+}
+
 enum result wait_check(struct session *s, uint64_t now)
 {
   char comm[16];
@@ -116,5 +128,7 @@ enum result wait_check(struct session *s, uint64_t now)
   if (child)
     return wait_name_child(s, child, comm);
   uint64_t limit = s->o->vm_wait_ns > GRACE ? s->o->vm_wait_ns : GRACE;
-  return now - s->wait_start < limit ? RESULT_OK : wait_failed(s, now);
+  if (now - s->wait_start < limit)
+    return RESULT_OK;
+  return wait_last_resort(s) ? RESULT_OK : wait_failed(s, now);
 }

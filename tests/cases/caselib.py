@@ -142,8 +142,9 @@ class Run:
     def __init__(self, tools, folder, env, secs):
         self.tools, self.folder, self.secs = tools, folder, secs
         self.out = tempfile.mkdtemp(prefix="case.")
-        self.env = dict(os.environ, CASE_OUT=self.out, CASE_SECS=str(secs),
-                        CASE_PRELOAD=tools.agent)
+        self.env = dict(os.environ, CASE_OUT=self.out, CASE_SECS=str(secs))
+        if not tools.outside:
+            self.env["CASE_PRELOAD"] = tools.agent
         self.env.update(env)
         self.pid, self.stderr, self.status, self.count = 0, "", None, 0
 
@@ -165,6 +166,8 @@ class Run:
         """Samples; returns the profile.  stderr and status are kept."""
         path = out or self.path()
         args = [self.tools.attach, "-F", str(rate), "-o", path, *options]
+        if self.tools.outside:
+            args.append("--no-agent")
         if duration:
             args += ["-d", str(duration)]
         args.append(str(pid or self.pid))
