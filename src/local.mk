@@ -37,6 +37,17 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/discover.h \
 	src/vmcore/layout.c \
 	src/vmcore/layout.h \
+	src/vmcore/layout_openresty_gc64.h \
+	src/vmcore/layout_openresty_nogc64.h \
+	src/vmcore/layout_tarantool_gc64.h \
+	src/vmcore/layout_tarantool_nogc64.h \
+	src/vmcore/layout_v2_0.h \
+	src/vmcore/layout_v2_1_gc64.h \
+	src/vmcore/layout_v2_1_gc64_options.h \
+	src/vmcore/layout_v2_1_gc64_options_later.h \
+	src/vmcore/layout_v2_1_nogc64.h \
+	src/vmcore/layout_v2_1_nogc64_options.h \
+	src/vmcore/layout_v2_1_nogc64_options_later.h \
 	src/vmcore/leaf.c \
 	src/vmcore/mem.h \
 	src/vmcore/texts.c \

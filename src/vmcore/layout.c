@@ -1,133 +1,27 @@
 /* SPDX-License-Identifier: MIT
  *
- * The rows.  How one is made: compile offsetof() of every field against the
- * headers of the LuaJIT commit, with the build options of the distribution.
+ * The rows, made by scripts/layout-rows.  A row's place is its number in the
+ * shared segment (tecs/abi.h): Debian 12's is the first.
  */
 #include "vmcore/layout.h"
 
 #include <stddef.h>
 
+/* clang-format off */
 static const struct vm_layout layouts[] = {
-    /* LuaJIT v2.1 from a32aeadc (2021-03-23) to before 4eb47df6 (2023-10-21),
-     * x86-64 with LUAJIT_ENABLE_GC64: Debian 12's 2.1.0~beta3+git20220320 is
-     * 43ebb949. */
-    {
-        .name = "luajit-2.1-20210323-gc64",
-        .gc64 = 1,
-        .gg_sizeof = 0x1860,
-        .gg_g = 0x60,
-        .gg_J = 0x338,
-        .gg_dispatch = 0xfe0,
-        .L_gct = 9,
-        .L_dummy_ffid = 10,
-        .L_status = 11,
-        .L_glref = 0x10,
-        .L_base = 0x20,
-        .L_top = 0x28,
-        .L_maxstack = 0x30,
-        .L_stack = 0x38,
-        .L_cframe = 0x50,
-        .L_stacksize = 0x58,
-        .stack_extra = 7,
-        .g_gc_state = 0x21,
-        .g_gc_root = 0x28,
-        .g_hookmask = 0x91,
-        .g_vmevmask = 0x93,
-        .g_vmstate = 0xb8,
-        .g_mainthref = 0xc0,
-        .g_registrytv = 0x110,
-        .g_cur_L = 0x170,
-        .g_jit_base = 0x178,
-        .J_flags = 0xa8,
-        .J_parent = 0xbc8,
-        .J_exitno = 0xbcc,
-        .J_trace = 0x180,
-        .J_sizetrace = 0x18c,
-        .J_mcarea = 0xbe8,
-        .J_szmcarea = 0xc00,
-        .J_szallmcarea = 0xc08,
-        .J_penalty = 0x720,
-        .str_sizeof = 0x18,
-        .str_hash = 0x10,
-        .str_len = 0x14,
-        .pt_sizeof = 0x68,
-        .pt_numparams = 0x0a,
-        .pt_framesize = 0x0b,
-        .pt_sizebc = 0x0c,
-        .pt_k = 0x20,
-        .pt_uv = 0x28,
-        .pt_sizekgc = 0x30,
-        .pt_sizekn = 0x34,
-        .pt_sizept = 0x38,
-        .pt_sizeuv = 0x3c,
-        .pt_flags = 0x3d,
-        .pt_chunkname = 0x40,
-        .pt_firstline = 0x48,
-        .pt_numline = 0x4c,
-        .pt_lineinfo = 0x50,
-        .pt_uvinfo = 0x58,
-        .pt_varinfo = 0x60,
-        .fn_ffid = 0x0a,
-        .fn_nupvalues = 0x0b,
-        .fn_env = 0x10,
-        .fn_pc = 0x20,
-        .fn_f = 0x28,
-        .fn_upvalue = 0x30,
-        .fn_uvptr = 0x28,
-        .uv_v = 0x20,
-        .tab_array = 0x10,
-        .tab_metatable = 0x20,
-        .tab_node = 0x28,
-        .tab_asize = 0x30,
-        .tab_hmask = 0x34,
-        .node_sizeof = 24,
-        .node_val = 0,
-        .node_key = 8,
-        .node_next = 16,
-        .tr_nins = 0x0c,
-        .tr_ir = 0x20,
-        .tr_nk = 0x28,
-        .tr_nsnap = 0x0a,
-        .tr_snap = 0x30,
-        .tr_snapmap = 0x38,
-        .tr_startpt = 0x40,
-        .tr_startpc = 0x48,
-        .tr_startins = 0x50,
-        .tr_spadjust = 0x66,
-        .tr_mcode = 0x58,
-        .tr_szmcode = 0x54,
-        .tr_traceno = 0x68,
-        .tr_root = 0x6c,
-        .tr_link = 0x6a,
-        .tr_linktype = 0x74,
-        .snap_sizeof = 12,
-        .snap_mapofs = 0,
-        .snap_ref = 4,
-        .snap_mcofs = 6,
-        .snap_nslots = 8,
-        .snap_nent = 10,
-        .cframe_L = 16,
-        .cframe_PC = 24,
-        .cframe_prev = 32,
-        .cframe_nres = 8,
-        .cframe_sizeof = 80,
-        .trace_saved = 16,
-        .bc_max = 97,
-        .bc_mov = 18,
-        .bc_funcf = 89,
-        .bc_funccw = 96,
-        .ir_kgc = 24,
-        .ir_knum = 28,
-        .ir_kint64 = 29,
-        .vmst_interp = 0,
-        .vmst_c = 1,
-        .vmst_gc = 2,
-        .vmst_exit = 3,
-        .vmst_record = 4,
-        .vmst_opt = 5,
-        .vmst_asm = 6,
-    },
+#include "vmcore/layout_v2_1_gc64.h"
+#include "vmcore/layout_openresty_gc64.h"
+#include "vmcore/layout_v2_1_nogc64.h"
+#include "vmcore/layout_v2_0.h"
+#include "vmcore/layout_openresty_nogc64.h"
+#include "vmcore/layout_tarantool_gc64.h"
+#include "vmcore/layout_tarantool_nogc64.h"
+#include "vmcore/layout_v2_1_gc64_options.h"
+#include "vmcore/layout_v2_1_gc64_options_later.h"
+#include "vmcore/layout_v2_1_nogc64_options.h"
+#include "vmcore/layout_v2_1_nogc64_options_later.h"
 };
+/* clang-format on */
 
 unsigned vm_layout_count(void)
 {
