@@ -279,4 +279,4 @@ src/agent/init.lo src/attach/agentlib.lo src/attach/main.$(OBJEXT): Makefile
 # Included as <tecs/...>.
 tecsincludedir = $(includedir)/tecs
 tecsinclude_HEADERS = include/tecs/abi.h include/tecs/zone.h
-EXTRA_DIST += src/README.md src/layers.txt
+EXTRA_DIST += src/README.md src/layers.txt src/vmcore/layouts.txt

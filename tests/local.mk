@@ -43,6 +43,8 @@ dist_check_SCRIPTS += tests/e2e/wrk.test
 dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
 dist_check_SCRIPTS += tests/man.test
+dist_check_SCRIPTS += tests/tree/tree.test
+dist_check_SCRIPTS += tests/vms/layouts.test
 TESTS += $(dist_check_SCRIPTS)
 EXTRA_DIST += \
 	tests/README.md \
@@ -177,7 +179,11 @@ EXTRA_DIST += \
 	tests/targets/zonecompat.lua \
 	tests/targets/zonehost.c \
 	tests/targets/zones.lua \
-	tests/targets/zonetraces.lua
+	tests/targets/zonetraces.lua \
+	tests/tree/tree.py \
+	tests/vms/build \
+	tests/vms/host.c \
+	tests/vms/lupahost.py
 
 check_PROGRAMS += tests/agent/aborts_reader
 tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c
@@ -322,6 +328,14 @@ tests_unit_check_bcname_bounds_LDADD = \
 	$(LUAJIT_LIBS) \
 	$(CHECK_LIBS)
 endif
+
+unit_tests += tests/unit/check_layout
+tests_unit_check_layout_SOURCES = tests/unit/check_layout.c
+tests_unit_check_layout_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_layout_LDADD = \
+	src/libroom-vmcore.la \
+	src/libroom-base.la \
+	$(CHECK_LIBS)
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_late
