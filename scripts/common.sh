@@ -9,7 +9,7 @@ jobs=$(nproc 2>/dev/null || echo 2)
 build_packages="gcc libc6-dev make autoconf automake libtool pkg-config
   libunwind-dev libelf-dev libiberty-dev"
 test_packages="check luajit libluajit-5.1-dev binutils python3 love neovim wrk
-  nginx"
+  nginx python3-pip"
 ci_packages="clang clang-format universal-ctags xz-utils"
 
 say() {
@@ -99,6 +99,24 @@ need_inferno() {
   fi
   PATH=$build/inferno/bin:$PATH
   [ -x "$build/inferno/bin/inferno-flamegraph" ] && return 0
+  need_cargo
+  say "building inferno with $cargo"
+  PATH=$(dirname "$cargo"):$PATH \
+    "$cargo" install inferno --locked --quiet --root "$build/inferno" >&2
+}
+
+# LuaJITs of many versions to test with; TECS_VMS says where.
+need_vms() {
+  need_packages python3-pip ca-certificates
+  need_cargo
+  say "LuaJITs of other versions, in $build/vms"
+  PATH=$(dirname "$cargo"):$PATH CARGO=$cargo JOBS=$jobs \
+    "$top/tests/vms/build" "$build/vms" >&2 ||
+    say "not all of them can be had; tests that need those fail"
+  export TECS_VMS="$build/vms"
+}
+
+need_cargo() { # $cargo
   # Debian 12's cargo is too old for inferno, cargo-web is not; later releases
   # have a newer cargo and no cargo-web.
   if ! find_cargo; then
@@ -108,9 +126,6 @@ need_inferno() {
     else
       need_packages cargo rustc
     fi
-    find_cargo || die "cargo 1.74 or later is needed to build inferno"
+    find_cargo || die "cargo 1.74 or later is needed"
   fi
-  say "building inferno with $cargo"
-  PATH=$(dirname "$cargo"):$PATH \
-    "$cargo" install inferno --locked --quiet --root "$build/inferno" >&2
 }
