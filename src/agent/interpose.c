@@ -16,18 +16,20 @@ typedef struct lua_State lua_State;
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The function that the caller would have got without us.  RTLD_NEXT does not
- * see a library that came by dlopen(RTLD_LOCAL): then it is looked for in the
- * libluajit that is loaded. */
-static void *real_function(const char *name)
+/* The function that the caller would have got without us, when the program at
+ * large has none: RTLD_NEXT does not see what came by dlopen(RTLD_LOCAL), as
+ * modules of other languages do, each with a Lua of its own.  So it is the one
+ * of the object that calls or of those that it needs, else of the libluajit
+ * that is loaded. */
+static void *local_function(const char *name, const void *caller)
 {
-  void *f = dlsym(RTLD_NEXT, name);
-  if (f)
-    return f;
-  static const char *const sonames[] = {"libluajit-5.1.so.2",
-                                        "libluajit-5.1.so"};
-  for (size_t i = 0; i < sizeof sonames / sizeof sonames[0] && !f; i++) {
-    void *h = dlopen(sonames[i], RTLD_LAZY | RTLD_NOLOAD);
+  Dl_info info;
+  const char *files[] = {NULL, "libluajit-5.1.so.2", "libluajit-5.1.so"};
+  if (dladdr(caller, &info))
+    files[0] = info.dli_fname;
+  void *f = NULL;
+  for (size_t i = 0; i < sizeof files / sizeof files[0] && !f; i++) {
+    void *h = files[i] ? dlopen(files[i], RTLD_LAZY | RTLD_NOLOAD) : NULL;
     if (!h)
       continue;
     f = dlsym(h, name);
@@ -37,9 +39,12 @@ static void *real_function(const char *name)
 }
 
 #define REAL(name)                                                             \
-  static __typeof__(name) *real;                                               \
+  static __typeof__(name) *next;                                               \
+  if (!next)                                                                   \
+    *(void **)&next = dlsym(RTLD_NEXT, #name);                                 \
+  __typeof__(name) *real = next;                                               \
   if (!real)                                                                   \
-  *(void **)&real = real_function(#name)
+  *(void **)&real = local_function(#name, __builtin_return_address(0))
 
 EXPORT lua_State *luaL_newstate(void);
 /* Other Luas have a third argument: passed on. */
