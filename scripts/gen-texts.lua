@@ -1,5 +1,6 @@
 -- SPDX-License-Identifier: MIT
 -- usage: luajit gen-texts.lua VERSION | clang-format > src/vmcore/texts_VERSION.c
+-- (of another build: LUA_PATH="src/?.lua" src/luajit in its tree)
 -- Texts of trace errors, names of bytecodes, IR instructions and built-in
 -- functions, as the running LuaJIT's own jit.vmdef lists them (made by its
 -- buildvm from lj_traceerr.h, lj_bc.h, lj_ir.h and the LJLIB_* marks).
@@ -55,3 +56,6 @@ list("ffname", vmdef.ffnames)
 print(("const struct vm_texts vm_texts_%s = {"):format(version))
 print("traceerr, bcname, irname, ffname, ENTRIES(traceerr), ENTRIES(bcname),")
 print("ENTRIES(irname), ENTRIES(ffname)};")
+print(("const struct vm_texts vm_texts_%s_other_ir = {"):format(version))
+print("traceerr, bcname, 0, ffname, ENTRIES(traceerr), ENTRIES(bcname), 0,")
+print("ENTRIES(ffname)};")

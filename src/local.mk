@@ -35,6 +35,8 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/bcname_vars.c \
 	src/vmcore/discover.c \
 	src/vmcore/discover.h \
+	src/vmcore/ffnames.c \
+	src/vmcore/ffnames.h \
 	src/vmcore/layout.c \
 	src/vmcore/layout.h \
 	src/vmcore/layout_openresty_gc64.h \
@@ -49,12 +51,21 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/layout_v2_1_nogc64_options.h \
 	src/vmcore/layout_v2_1_nogc64_options_later.h \
 	src/vmcore/leaf.c \
+	src/vmcore/live.c \
 	src/vmcore/mem.h \
+	src/vmcore/snap.c \
+	src/vmcore/snapno.c \
+	src/vmcore/table.c \
+	src/vmcore/table.h \
 	src/vmcore/texts.c \
 	src/vmcore/texts.h \
 	src/vmcore/texts_internal.h \
 	src/vmcore/texts_20220320.c \
+	src/vmcore/texts_2026.c \
+	src/vmcore/texts_2_0.c \
 	src/vmcore/trace.c \
+	src/vmcore/trace_internal.h \
+	src/vmcore/value.h \
 	src/vmcore/walk.c \
 	src/vmcore/walk.h \
 	src/vmcore/walk_internal.h \
@@ -114,6 +125,7 @@ src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
+	src/vm/builtins.c \
 	src/vm/image.c \
 	src/vm/late.c \
 	src/vm/late_internal.h \

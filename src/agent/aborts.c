@@ -16,6 +16,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 
 enum {
   HOOK_VMEVENT = 0x20, /* lj_obj.h: a VM event is being handled */
@@ -34,8 +35,8 @@ static enum what what_is_it(struct vm_mem *m, const struct vm_layout *lay,
   static const char *const names[] = {"start", "stop", "abort", "flush"};
   char text[8] = "";
   uint32_t len;
-  uint64_t str = tv & VM_GCV_MASK;
-  if (vm_itype_inv(tv) != VM_GCT_STR || !vm_plausible(str))
+  uint64_t str = vm_value_as(lay, tv, VM_GCT_STR);
+  if (!vm_plausible(str))
     return WHAT_OTHER;
   abort_text_load(m, lay, str, ABORT_TEXT_HEAD, text, sizeof text - 1, &len);
   unsigned i = 0;
@@ -51,10 +52,11 @@ static bool gave_up(struct vm_mem *m, const struct vm_events *v)
 {
   const struct vm_layout *lay = v->lay;
   uint64_t J = v->g - lay->gg_g + lay->gg_J;
-  uint64_t pc = vm_load8(m, J + lay->tr_startpc);
+  uint64_t pc = vm_ref(m, lay, J + lay->tr_startpc);
   if (!pc || vm_load4(m, J + lay->J_parent) || vm_load4(m, J + lay->J_exitno))
     return false;
-  return aborts_gave_up(&v->texts, (uint8_t)vm_load1(m, J + lay->tr_startins),
+  return aborts_gave_up(v->words.texts,
+                        (uint8_t)vm_load1(m, J + lay->tr_startins),
                         (uint8_t)vm_load1(m, pc));
 }
 
@@ -84,9 +86,9 @@ static void describe(struct vm_mem *m, struct vm_events *v, uint64_t arg,
   uint64_t nil = ~UINT64_C(0);
   uint64_t func = n > 2 ? vm_load8(m, arg + 16) : nil;
   if (n > 3)
-    aborts_int(vm_load8(m, arg + 24), &pos);
+    aborts_int(v->lay, vm_load8(m, arg + 24), &pos);
   row->severity =
-      aborts_reason(m, v->lay, &v->texts, n > 4 ? vm_load8(m, arg + 32) : nil,
+      aborts_reason(m, v->lay, &v->words, n > 4 ? vm_load8(m, arg + 32) : nil,
                     n > 5 ? vm_load8(m, arg + 40) : nil, row);
   if (gave_up(m, v))
     row->severity = TECS_SEVERITY_BLACKLIST;

@@ -12,9 +12,9 @@
 
 #include "agent/events.h"
 #include "tecs/abi.h"
+#include "vmcore/ffnames.h"
 #include "vmcore/layout.h"
 #include "vmcore/mem.h"
-#include "vmcore/texts.h"
 
 /* ---- aborts.c ---- */
 
@@ -48,13 +48,13 @@ size_t abort_text_load(struct vm_mem *m, const struct vm_layout *lay,
 /* reason of row, from the last two arguments of "abort": what was thrown, and
  * the details (lj_trace.c, trace_abort). */
 enum tecs_severity aborts_reason(struct vm_mem *m, const struct vm_layout *lay,
-                                 const struct vm_texts *texts, uint64_t err,
+                                 const struct vm_ffnames *words, uint64_t err,
                                  uint64_t info, struct tecs_abort *row);
 /* Did an abort of the trace that began at opcode `start` make LuaJIT give that
  * bytecode up, so that it is `now`?  Only for root traces. */
 bool aborts_gave_up(const struct vm_texts *texts, uint8_t start, uint8_t now);
 /* A number of a tagged value that is an integer. */
-bool aborts_int(uint64_t tv, int64_t *v);
+bool aborts_int(const struct vm_layout *lay, uint64_t tv, int64_t *v);
 
 /* ---- aborts_place.c: where ---- */
 

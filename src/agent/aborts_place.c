@@ -9,6 +9,7 @@
 #include "agent/aborts_internal.h"
 #include "base/utf8.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 #include "vmcore/walk.h"
 
 enum {
@@ -58,7 +59,7 @@ static void add_chunk(struct vm_mem *m, const struct vm_layout *lay,
 {
   char name[CHUNK_MAX];
   uint32_t full;
-  uint64_t str = vm_load8(m, pt + lay->pt_chunkname);
+  uint64_t str = vm_ref(m, lay, pt + lay->pt_chunkname);
   char first = (char)vm_load1(m, str + lay->str_sizeof);
   size_t len = abort_text_load(m, lay, str,
                                first == '@' ? ABORT_TEXT_TAIL : ABORT_TEXT_HEAD,
@@ -85,9 +86,8 @@ void aborts_location(struct vm_mem *m, const struct vm_layout *lay,
   struct abort_text t = {.to = row->location,
                          .max = sizeof row->location - LINE_MAX};
   uint32_t line = 0;
-  uint64_t pt = vm_itype_inv(func) == VM_GCT_FUNC
-                    ? vm_func_proto(m, lay, func & VM_GCV_MASK)
-                    : 0;
+  uint64_t fn = vm_value_as(lay, func, VM_GCT_FUNC);
+  uint64_t pt = fn ? vm_func_proto(m, lay, fn) : 0;
   row->pt = pt;
   row->firstline = row->numline = 0;
   if (pt) {
@@ -112,12 +112,13 @@ static void add_value(struct vm_mem *m, const struct vm_layout *lay,
                       uint64_t tv, struct abort_text *t)
 {
   char name[ZONE_LOOK];
-  uint32_t full, tag = vm_itype_inv(tv);
-  if (tag == VM_GCT_STR && vm_plausible(tv & VM_GCV_MASK)) {
+  uint32_t full, tag = vm_value_type(lay, tv);
+  uint64_t str = vm_value_as(lay, tv, VM_GCT_STR);
+  if (vm_plausible(str)) {
     abort_text_add(t, name,
-                   abort_text_load(m, lay, tv & VM_GCV_MASK, ABORT_TEXT_HEAD,
-                                   name, sizeof name, &full));
-  } else if (tag > 13) { /* a double (lj_obj.h, LJ_TNUMX) */
+                   abort_text_load(m, lay, str, ABORT_TEXT_HEAD, name,
+                                   sizeof name, &full));
+  } else if (tag > VM_TYPE_INT) {
     double d;
     memcpy(&d, &tv, sizeof d);
     /* lj_strfmt_num.c, STRFMT_G14; it prints no sign of a nan */

@@ -7,22 +7,24 @@
 
 #include "agent/aborts_internal.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 
 enum {
   MESSAGE_MAX = 256, /* bytes of a thrown message that are looked at */
-  TAG_INT = 13,      /* lj_obj.h, LJ_TISNUM; above it: a double */
+  FF_C = 1,          /* lj_obj.h */
 };
 
-bool aborts_int(uint64_t tv, int64_t *v)
+bool aborts_int(const struct vm_layout *lay, uint64_t tv, int64_t *v)
 {
   double d;
-  uint32_t tag = vm_itype_inv(tv);
-  if (tag == TAG_INT) {
+  uint32_t tag = vm_value_type(lay, tv);
+  if (tag == VM_TYPE_INT) {
     *v = (int32_t)tv;
     return true;
   }
   memcpy(&d, &tv, sizeof d);
-  if (tag < TAG_INT || !(d >= -0x1p31 && d < 0x1p32) || d != (double)(int64_t)d)
+  if (tag < VM_TYPE_INT || !(d >= -0x1p31 && d < 0x1p32) ||
+      d != (double)(int64_t)d)
     return false;
   *v = (int64_t)d;
   return true;
@@ -36,16 +38,16 @@ static const char *name_at(const char *const *names, unsigned count, int64_t i)
 /* What %s stands for: the function that could not be recorded, by its ffid; 1
  * is FF_C, any function that is no builtin (lj_obj.h). */
 static void add_function(struct vm_mem *m, const struct vm_layout *lay,
-                         const struct vm_texts *texts, uint64_t info,
+                         const struct vm_ffnames *words, uint64_t info,
                          struct abort_text *t)
 {
-  uint64_t fn = info & VM_GCV_MASK;
-  if (vm_itype_inv(info) != VM_GCT_FUNC || !vm_plausible(fn)) {
+  uint64_t fn = vm_value_as(lay, info, VM_GCT_FUNC);
+  if (!vm_plausible(fn)) {
     abort_text_add_str(t, "?");
     return;
   }
   uint32_t ffid = vm_load1(m, fn + lay->fn_ffid);
-  const char *name = name_at(texts->ffname, texts->ffnames, ffid);
+  const char *name = ffid == FF_C ? "C" : vm_ffname(words, ffid);
   if (name) {
     abort_text_add_str(t, name);
   } else { /* as tostring shows it (lj_strfmt.c, lj_strfmt_obj) */
@@ -55,20 +57,22 @@ static void add_function(struct vm_mem *m, const struct vm_layout *lay,
 }
 
 static void add_detail(struct vm_mem *m, const struct vm_layout *lay,
-                       const struct vm_texts *texts, const char *text,
+                       const struct vm_ffnames *words, const char *text,
                        uint64_t info, struct abort_text *t)
 {
+  const struct vm_texts *texts = words->texts;
   int64_t v;
   const char *name = NULL;
-  if (strstr(text, "%s")) {
-    add_function(m, lay, texts, info, t);
+  bool bytecode = strstr(text, "bytecode") != NULL; /* %s since 2024 */
+  if (strstr(text, "%s") && !bytecode) {
+    add_function(m, lay, words, info, t);
     return;
   }
-  if (!aborts_int(info, &v)) {
+  if (!aborts_int(lay, info, &v)) {
     abort_text_add_str(t, "?");
     return;
   }
-  if (strstr(text, "bytecode"))
+  if (bytecode)
     name = name_at(texts->bcname, texts->bcnames, v);
   else if (strstr(text, "IR instruction"))
     name = name_at(texts->irname, texts->irnames, v);
@@ -79,7 +83,7 @@ static void add_detail(struct vm_mem *m, const struct vm_layout *lay,
 }
 
 static void add_known(struct vm_mem *m, const struct vm_layout *lay,
-                      const struct vm_texts *texts, const char *text,
+                      const struct vm_ffnames *words, const char *text,
                       uint64_t info, struct abort_text *t)
 {
   const char *percent = strchr(text, '%');
@@ -88,7 +92,7 @@ static void add_known(struct vm_mem *m, const struct vm_layout *lay,
     return;
   }
   abort_text_add(t, text, (size_t)(percent - text));
-  add_detail(m, lay, texts, text, info, t);
+  add_detail(m, lay, words, text, info, t);
   abort_text_add_str(t, percent + 2);
 }
 
@@ -99,9 +103,9 @@ static void add_thrown(struct vm_mem *m, const struct vm_layout *lay,
 {
   char message[MESSAGE_MAX];
   uint32_t full;
-  uint64_t str = err & VM_GCV_MASK;
-  if (vm_itype_inv(err) != VM_GCT_STR || !vm_plausible(str)) {
-    abort_text_add_str(t, vm_type_text(vm_itype_inv(err)));
+  uint64_t str = vm_value_as(lay, err, VM_GCT_STR);
+  if (!vm_plausible(str)) {
+    abort_text_add_str(t, vm_type_text(vm_value_type(lay, err)));
     return;
   }
   abort_text_add(t, message,
@@ -110,16 +114,17 @@ static void add_thrown(struct vm_mem *m, const struct vm_layout *lay,
 }
 
 enum tecs_severity aborts_reason(struct vm_mem *m, const struct vm_layout *lay,
-                                 const struct vm_texts *texts, uint64_t err,
+                                 const struct vm_ffnames *words, uint64_t err,
                                  uint64_t info, struct tecs_abort *row)
 {
+  const struct vm_texts *texts = words->texts;
   struct abort_text t = {.to = row->reason, .max = sizeof row->reason};
   enum tecs_severity severity = TECS_SEVERITY_WARN;
   int64_t e;
-  if (!aborts_int(err, &e)) {
+  if (!aborts_int(lay, err, &e)) {
     add_thrown(m, lay, err, &t);
   } else if (e >= 0 && e < texts->traceerrs) {
-    add_known(m, lay, texts, texts->traceerr[e].text, info, &t);
+    add_known(m, lay, words, texts->traceerr[e].text, info, &t);
     severity = texts->traceerr[e].severity;
   } else {
     abort_text_add_str(&t, "unknown trace error ");

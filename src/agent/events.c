@@ -8,6 +8,7 @@
 #include "agent/agent_internal.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 
 enum {
   VMEVENT_NOCACHE = 255, /* lj_vmevent.h: ask the table at every event */
@@ -43,12 +44,8 @@ static struct vm_events *find(uint64_t g)
 
 static struct vm_events *find_thread(struct vm_mem *m, lua_State *L)
 {
-  for (uint32_t i = 0; i < vm_layout_count(); i++) {
-    uint64_t g = vm_thread_global(m, vm_layout_get(i), (uint64_t)L);
-    if (g)
-      return find(g);
-  }
-  return NULL;
+  uint64_t g = vm_global_of(m, (uint64_t)L);
+  return g ? find(g) : NULL;
 }
 
 static struct vm_events *running(lua_State *L)
@@ -77,17 +74,11 @@ static struct vm_events *claim(uint64_t g)
 
 /* ---- the handlers ---- */
 
-/* Argument 0 of the running C function; its closure lies below (lj_frame.h:
- * with two-slot frames the function is at base-2). */
+/* Argument 0 of the running C function; its closure lies below. */
 static uint64_t base_of(struct vm_mem *m, const struct vm_events *v,
                         lua_State *L)
 {
   return vm_load8(m, (uint64_t)L + v->lay->L_base);
-}
-
-static uint64_t closure_at(struct vm_mem *m, uint64_t base)
-{
-  return vm_load8(m, base - 16) & VM_GCV_MASK;
 }
 
 /* Calls whoever was attached before us, by the upvalue, with our arguments.
@@ -114,7 +105,8 @@ static int handle(lua_State *L, enum event_kind kind,
   struct vm_events *v = find_thread(&mem, L);
   bool passes_on = false;
   if (v) {
-    uint64_t base = base_of(&mem, v, L), self = closure_at(&mem, base);
+    uint64_t base = base_of(&mem, v, L),
+             self = vm_base_func(&mem, v->lay, base);
     uint64_t top = vm_load8(&mem, (uint64_t)L + v->lay->L_top);
     passes_on = vm_load1(&mem, self + v->lay->fn_nupvalues) != 0;
     v->heard = v->heard || (v->foreign && kind == EVENT_TRACE);
@@ -130,7 +122,7 @@ static int handle(lua_State *L, enum event_kind kind,
 static void take_bc(struct vm_mem *m, struct vm_events *v, uint64_t base,
                     unsigned n)
 {
-  uint64_t pt = n ? vm_load8(m, base) & VM_GCV_MASK : 0;
+  uint64_t pt = n ? vm_value_as(v->lay, vm_load8(m, base), VM_GCT_PROTO) : 0;
   if (vm_plausible(pt) && vm_is_proto(m, v->lay, pt))
     names_proto_made(m, v->lay, pt);
 }
@@ -239,7 +231,7 @@ static uint64_t passes_to(const struct vm_events *v, uint64_t fn)
   struct vm_mem *previous = guard_enter(&mem);
   uint64_t to = 0;
   if (vm_load1(&mem, fn + v->lay->fn_nupvalues))
-    to = vm_load8(&mem, fn + v->lay->fn_upvalue) & VM_GCV_MASK;
+    to = vm_value_obj(v->lay, vm_load8(&mem, fn + v->lay->fn_upvalue));
   guard_leave(previous);
   return to;
 }
@@ -308,19 +300,17 @@ static int attach(lua_State *L)
   return results;
 }
 
-/* Names by ffid are those of this VM when jit.attach, behind most of them, has
- * the right one. */
+/* The libraries of this VM are there now: they tell the names by ffid. */
 static bool take_over(struct vm_events *v, uint64_t fn)
 {
   struct vm_mem mem;
   struct vm_mem *previous = guard_enter(&mem);
   uint32_t ffid = vm_load1(&mem, fn + v->lay->fn_ffid);
+  vm_ffnames_read(&v->words, &mem, v->layout, v->g);
   uint64_t f = vm_load8(&mem, fn + v->lay->fn_f);
   guard_leave(previous);
   if (ffid <= 1 || !f || f == (uint64_t)attach)
     return false; /* not LuaJIT's own (lj_obj.h: FF_LUA 0, FF_C 1) */
-  if (ffid >= v->texts.ffnames || strcmp(v->texts.ffname[ffid], "jit.attach"))
-    v->texts.ffnames = 0;
   v->attach = (lua_CFunction *)f;
   *(volatile uint64_t *)(fn + v->lay->fn_f) = (uint64_t)attach;
   return true;
@@ -399,7 +389,9 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
     return;
   v->api = api;
   v->lay = vm_layout_get(id);
-  v->texts = *texts;
+  v->layout = id;
+  memset(&v->words, 0, sizeof v->words);
+  v->words.texts = texts;
   v->attach = NULL;
   v->foreign = 0;
   v->heard = false;

@@ -18,9 +18,9 @@
 #include <stdint.h>
 
 #include "agent/luaapi.h"
+#include "vmcore/ffnames.h"
 #include "vmcore/layout.h"
 #include "vmcore/mem.h"
-#include "vmcore/texts.h"
 #include "vmcore/zone.h"
 
 enum event_kind { EVENT_BC, EVENT_TRACE, EVENT_KINDS };
@@ -29,9 +29,10 @@ enum event_kind { EVENT_BC, EVENT_TRACE, EVENT_KINDS };
 struct vm_events {
   volatile uint64_t g; /* 0: free */
   const struct api *api;
+  uint32_t layout;
   const struct vm_layout *lay;
-  struct vm_texts texts; /* ffnames 0: those of another build */
-  lua_CFunction *attach; /* LuaJIT's own jit.attach; NULL: not taken over */
+  struct vm_ffnames words; /* LuaJIT's own, of this VM */
+  lua_CFunction *attach;   /* LuaJIT's own jit.attach; NULL: not taken over */
   uint64_t current[EVENT_KINDS]; /* our closure that is in the place */
   uint64_t foreign; /* handler that came into the trace event's place past
                        jit.attach, 0: none */

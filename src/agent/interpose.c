@@ -11,6 +11,7 @@
 #include "agent/events.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 
 typedef struct lua_State lua_State;
 
@@ -87,8 +88,7 @@ void lua_close(lua_State *L)
   if (agent_ready()) {
     struct vm_mem mem;
     struct vm_mem *previous = guard_enter(&mem);
-    for (uint32_t i = 0; i < vm_layout_count() && !g; i++)
-      g = vm_thread_global(&mem, vm_layout_get(i), (uint64_t)L);
+    g = vm_global_of(&mem, (uint64_t)L);
     guard_leave(previous);
   }
   if (g)
@@ -103,24 +103,32 @@ void lua_close(lua_State *L)
 
 enum { CALLER_STACK = 4096 };
 
+/* Is L the thread that runs, in a C function that bytecode called on this very
+ * stack?  LuaJIT 2.0 has no cur_L: there its C frame alone tells. */
+static bool runs_c(struct vm_mem *m, const struct vm_layout *lay, uint64_t g,
+                   uint64_t L, uint64_t sp)
+{
+  bool told = lay->g_cur_L != VM_ABSENT16;
+  uint16_t trace = told ? lay->g_jit_base : lay->g_jit_L;
+  if ((told && vm_ref(m, lay, g + lay->g_cur_L) != L) ||
+      vm_ref(m, lay, g + trace))
+    return false;
+  uint64_t cframe = vm_load8(m, L + lay->L_cframe) & ~UINT64_C(3);
+  return cframe > sp && cframe < sp + 2 * CALLER_STACK;
+}
+
 /* luaopen_package's lua_State: on the stack of its caller, running a C
  * function, on this very stack. */
 static uint64_t calling_thread(struct vm_mem *m, uint64_t sp, uint64_t end)
 {
   for (uint64_t p = sp; p < end; p += 8) {
-    uint64_t v = vm_load8(m, p);
-    if (!vm_plausible(v) || (v >= sp && v < end))
+    uint64_t v = vm_candidate(vm_load8(m, p));
+    if (!v || (v >= sp && v < end) || !vm_may_be_thread(m, v))
       continue;
-    for (uint32_t i = 0; i < vm_layout_count(); i++) {
-      const struct vm_layout *lay = vm_layout_get(i);
-      uint64_t g = vm_thread_global(m, lay, v);
-      if (!g || vm_load8(m, g + lay->g_cur_L) != v ||
-          vm_load8(m, g + lay->g_jit_base))
-        continue;
-      uint64_t cframe = vm_load8(m, v + lay->L_cframe) & ~UINT64_C(3);
-      if (cframe > sp && cframe < sp + 2 * CALLER_STACK)
-        return v;
-    }
+    uint64_t g;
+    uint32_t id = vm_identify(m, v, &g);
+    if (id != VM_LAYOUT_UNKNOWN && runs_c(m, vm_layout_get(id), g, v, sp))
+      return v;
   }
   return 0;
 }

@@ -109,13 +109,10 @@ const struct api *luaapi_of(uint64_t code)
 static bool vm_of(struct vm_mem *m, lua_State *L, const struct vm_layout **lay,
                   uint64_t *g)
 {
-  for (uint32_t i = 0; i < vm_layout_count(); i++) {
-    *lay = vm_layout_get(i);
-    *g = vm_thread_global(m, *lay, (uint64_t)L);
-    if (*g)
-      return true;
-  }
-  return false;
+  *g = vm_global_of(m, (uint64_t)L);
+  struct capture_vm *e = *g ? registry_find(*g) : NULL;
+  *lay = e ? vm_layout_get(e->layout) : NULL;
+  return *lay != NULL;
 }
 
 bool luaapi_vm(lua_State *L, const struct vm_layout **lay, uint64_t *g)

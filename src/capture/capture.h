@@ -26,6 +26,7 @@ struct capture_vm {
   volatile uint32_t state; /* enum tecs_vm_state */
   uint32_t layout;
   uint64_t g;
+  uint64_t dispatch; /* address of GG_State.dispatch */
   uint64_t asm_pc, asm_lo, asm_hi;
   uint32_t tid;
   uint32_t found;              /* enum tecs_vm_found */
@@ -54,6 +55,9 @@ unsigned capture_vm_count(const struct capture_vms *vms);
 struct capture_vm *capture_vm_add(struct capture_vms *vms, struct vm_mem *m,
                                   uint32_t layout, uint64_t g,
                                   enum tecs_vm_found found, uint32_t tid);
+/* The VM seems to be laid out otherwise: identifies it anew.  true: it is. */
+bool capture_vm_recheck(struct capture_vms *vms, struct vm_mem *m,
+                        struct capture_vm *e);
 void capture_vm_add_unknown(struct capture_vms *vms, uint64_t g,
                             enum tecs_vm_found found, uint32_t tid);
 void capture_vm_remove(struct capture_vms *vms, uint64_t g);
@@ -131,6 +135,7 @@ struct capture {
   uint32_t scan_wait, scan_backoff;
   uint64_t suspect_g, suspect_since; /* looks like a VM, fails the checks */
   uint32_t suspect_count;
+  uint64_t no_dispatch; /* what a register held that was no VM's */
   uint32_t next_id;
   uint32_t images; /* in use */
   struct vm_stack_memo memo[TECS_VMS];

@@ -51,26 +51,37 @@ static bool add_thread(struct capture *c, uint64_t L)
   return false;
 }
 
-/* In the interpreter and in traces r14 is DISPATCH (vm_x64.dasc). */
-static bool add_dispatch(struct capture *c, const struct moment *mo)
+static bool is_known_dispatch(struct capture *c, uint64_t dispatch)
 {
-  for (uint32_t id = 0; id < vm_layout_count(); id++) {
-    const struct vm_layout *lay = vm_layout_get(id);
-    uint64_t g = mo->vm_reg[DWARF_R14] - lay->gg_dispatch + lay->gg_g;
-    if (!vm_is_global(&c->mem, lay, g) || capture_vm_find(c->host->vms, g))
-      continue;
-    if (vm_matches(&c->mem, lay, g))
-      return add(c, id, g);
-  }
+  struct capture_vms *vms = c->host->vms;
+  for (unsigned i = 0; i < capture_vm_count(vms); i++)
+    if (atomic_acquire(&vms->entry[i].state) == TECS_VM_LIVE &&
+        vms->entry[i].dispatch == dispatch)
+      return true;
   return false;
 }
 
-/* Is v worth a look?  Objects do not lie on the native stack here. */
-static bool add_candidate(struct capture *c, const struct moment *mo,
-                          uint64_t v)
+/* In the interpreter and in traces r14 is DISPATCH (vm_x64.dasc; where
+ * references have 32 bits a trace may use it for something else). */
+static bool add_dispatch(struct capture *c, const struct moment *mo)
 {
-  if (!vm_plausible(v) || (v >= mo->vm_sp && v < mo->vm_stack_hi) ||
-      (vm_load4(&c->mem, v + 8) >> 8 & 0xffff) != (0x100 | VM_GCT_THREAD))
+  uint64_t g, dispatch = mo->vm_reg[DWARF_R14];
+  if (!vm_plausible(dispatch) || dispatch == c->no_dispatch ||
+      (dispatch >= mo->vm_sp && dispatch < mo->vm_stack_hi) ||
+      is_known_dispatch(c, dispatch))
+    return false;
+  uint32_t id = vm_identify_dispatch(&c->mem, dispatch, &g);
+  c->no_dispatch = id == VM_LAYOUT_UNKNOWN ? dispatch : 0;
+  return id != VM_LAYOUT_UNKNOWN && add(c, id, g);
+}
+
+/* Is it worth a look?  Objects do not lie on the native stack here. */
+static bool add_candidate(struct capture *c, const struct moment *mo,
+                          uint64_t word)
+{
+  uint64_t v = vm_candidate(word);
+  if (!v || (v >= mo->vm_sp && v < mo->vm_stack_hi) ||
+      !vm_may_be_thread(&c->mem, v))
     return false;
   return add_thread(c, v);
 }

@@ -10,6 +10,7 @@
 #include "capture/capture_internal.h"
 #include "vmcore/bcname.h"
 #include "vmcore/discover.h"
+#include "vmcore/value.h"
 
 enum {
   PROBES = 16,
@@ -72,8 +73,8 @@ static uint32_t remember(struct capture *c, struct capture_image *e,
 uint32_t capture_proto_key(struct vm_mem *m, const struct vm_layout *lay,
                            uint64_t pt)
 {
-  uint64_t h = vm_load8(m, pt + lay->pt_chunkname);
-  h = h * 31 + vm_load8(m, pt + lay->pt_lineinfo);
+  uint64_t h = vm_ref(m, lay, pt + lay->pt_chunkname);
+  h = h * 31 + vm_ref(m, lay, pt + lay->pt_lineinfo);
   h = h * 31 + vm_load4(m, pt + lay->pt_firstline);
   h = h * 31 + vm_load4(m, pt + lay->pt_numline);
   h = h * 31 + vm_load4(m, pt + lay->pt_sizebc);
@@ -84,7 +85,7 @@ uint32_t capture_proto_key(struct vm_mem *m, const struct vm_layout *lay,
 /* Bytes of the line table (lj_parse.c, fs_fixup_line). */
 static uint32_t lines_size(struct capture *c, uint64_t pt, struct tecs_proto *p)
 {
-  if (!vm_load8(&c->mem, pt + c->lay->pt_lineinfo))
+  if (!vm_ref(&c->mem, c->lay, pt + c->lay->pt_lineinfo))
     return 0;
   p->line_width = p->numline < 256 ? 1 : p->numline < 65536 ? 2 : 4;
   uint64_t size = (uint64_t)(p->sizebc - 1) * p->line_width;
@@ -134,7 +135,7 @@ static bool send_proto(struct capture *c, uint64_t pt, uint32_t id)
   head.id = id;
   if (c->host->name && c->host->name(c, pt, &name, &head.name_len))
     head.flags |= TECS_PROTO_NAME_KNOWN;
-  uint64_t str = vm_load8(&c->mem, pt + lay->pt_chunkname);
+  uint64_t str = vm_ref(&c->mem, lay, pt + lay->pt_chunkname);
   uint32_t full = vm_load4(&c->mem, str + lay->str_len);
   head.chunk_len = full < CHUNK_MAX ? full : CHUNK_MAX;
   uint32_t len = (uint32_t)sizeof head + pad8(head.chunk_len) +
@@ -150,7 +151,7 @@ static bool send_proto(struct capture *c, uint64_t pt, uint32_t id)
   if (head.name_len)
     memcpy(at, name, head.name_len);
   at += pad8(head.name_len);
-  c->host->copy(c, at, vm_load8(&c->mem, pt + lay->pt_lineinfo),
+  c->host->copy(c, at, vm_ref(&c->mem, lay, pt + lay->pt_lineinfo),
                 head.lines_len);
   head.rec.len = len;
   memcpy(to, &head, sizeof head);

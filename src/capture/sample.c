@@ -22,14 +22,16 @@ static void walk_vm(struct capture *c, const struct moment *mo,
   struct vm_walk *w = &c->walk;
   unsigned room = CAPTURE_FRAMES - c->frame_count;
   unsigned want = depth + CFRAME_SPARE;
-  find_prepare(c, mo, v->entry, v->index);
-  if (c->vm_count) /* the registers belong to the innermost VM */
-    w->reg = NULL;
-  w->frame = c->frame + c->frame_count;
-  w->frame_max = want < room ? want : room;
-  w->vm_index = (uint8_t)c->vm_count;
-  intern_mcode(c, v->entry, v->index);
-  vm_walk_frames(w);
+  do {
+    find_prepare(c, mo, v->entry, v->index);
+    if (c->vm_count) /* the registers belong to the innermost VM */
+      w->reg = NULL;
+    w->frame = c->frame + c->frame_count;
+    w->frame_max = want < room ? want : room;
+    w->vm_index = (uint8_t)c->vm_count;
+    intern_mcode(c, v->entry, v->index);
+    vm_walk_frames(w);
+  } while (w->misfit && capture_vm_recheck(c->host->vms, &c->mem, v->entry));
   w->vm.layout = v->entry->layout;
   c->frame_count += w->count;
   c->vm[c->vm_count++] = w->vm;

@@ -75,6 +75,7 @@ struct capture_vm *capture_vm_add(struct capture_vms *vms, struct vm_mem *m,
   e->installed = 0;
   e->events = e->replaced_s = 0;
   e->found = found;
+  e->dispatch = g - lay->gg_g + lay->gg_dispatch;
   e->asm_pc = vm_asm_pc(m, lay, g);
   e->tid = tid;
   memset(&e->zone, 0, sizeof e->zone);
@@ -88,6 +89,17 @@ struct capture_vm *capture_vm_add(struct capture_vms *vms, struct vm_mem *m,
   return e;
 }
 
+bool capture_vm_recheck(struct capture_vms *vms, struct vm_mem *m,
+                        struct capture_vm *e)
+{
+  uint32_t id = vm_identify_global(m, e->g);
+  if (id == VM_LAYOUT_UNKNOWN || id == e->layout)
+    return false;
+  e->layout = id;
+  publish(vms, e);
+  return true;
+}
+
 void capture_vm_add_unknown(struct capture_vms *vms, uint64_t g,
                             enum tecs_vm_found found, uint32_t tid)
 {
@@ -99,7 +111,7 @@ void capture_vm_add_unknown(struct capture_vms *vms, uint64_t g,
   e->layout = VM_LAYOUT_UNKNOWN;
   e->g = g;
   e->found = found;
-  e->asm_pc = e->asm_lo = e->asm_hi = 0;
+  e->dispatch = e->asm_pc = e->asm_lo = e->asm_hi = 0;
   e->events = e->replaced_s = 0;
   e->tid = tid;
   atomic_release(&e->state, (uint32_t)TECS_VM_UNKNOWN);

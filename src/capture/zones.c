@@ -3,6 +3,7 @@
  * The zones of a sample.
  */
 #include "capture/capture_internal.h"
+#include "vmcore/value.h"
 
 static void add(struct capture *c, uint32_t kind, uint64_t value, uint32_t vm)
 {
@@ -39,9 +40,9 @@ void zones_add_native(struct capture *c)
  * what says that it is a string must lead to one. */
 static void add_value(struct capture *c, uint64_t tv, uint32_t vm)
 {
-  uint32_t type = vm_itype_inv(tv);
-  uint64_t str = tv & VM_GCV_MASK;
-  if (type > 13) /* beyond the tags: a double (lj_obj.h, LJ_TNUMX) */
+  uint32_t type = vm_value_type(c->lay, tv);
+  uint64_t str = vm_value_obj(c->lay, tv);
+  if (type > VM_TYPE_INT)
     add(c, TECS_ZONE_NUMBER, tv, vm);
   else if (type != VM_GCT_STR)
     add(c, TECS_ZONE_OTHER, type, vm);

@@ -84,7 +84,8 @@ static struct item *native_of(struct merging *g, uint64_t value)
 static void push_c(struct merging *g, const struct tecs_frame *f,
                    bool has_native)
 {
-  const char *builtin = vm_builtin_text(g->vm, g->s->vm[f->vm].layout, f->pc);
+  const char *builtin =
+      vm_builtin_text(g->vm, g->s->vm[f->vm].g, g->s->vm[f->vm].layout, f->pc);
   uint32_t text;
   if (!builtin && !g->o->native) /* a function of the host is native code */
     return;

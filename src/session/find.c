@@ -35,16 +35,13 @@ static void consider(struct search *s, uint64_t L)
   outside_look(s->m, vm);
 }
 
-/* Words that point a known distance beyond themselves. */
+/* Words that point a little beyond themselves. */
 static void scan_piece(struct search *s, uint64_t addr, size_t words)
 {
-  for (uint32_t id = 0; id < vm_layout_count(); id++) {
-    const struct vm_layout *lay = vm_layout_get(id);
-    for (size_t i = 0; i < words; i++) {
-      uint64_t L = addr + 8 * i - lay->L_glref;
-      if (s->piece[i] == L + lay->gg_g)
-        consider(s, L);
-    }
+  for (size_t i = 0; i < words; i++) {
+    uint64_t L = vm_main_thread_by(addr + 8 * i, s->piece[i]);
+    if (L)
+      consider(s, L);
   }
 }
 

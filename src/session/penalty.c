@@ -11,14 +11,10 @@
 #include "vmcore/discover.h"
 #include "vmcore/layout.h"
 #include "vmcore/texts.h"
+#include "vmcore/value.h"
 #include "vmcore/walk.h"
 
 enum {
-  /* lj_jit.h, HotPenalty: pc, val, reason */
-  SLOTS = 64,
-  SLOT_SIZE = 16,
-  SLOT_VAL = 8,
-  SLOT_REASON = 10,
   PENALTY_MIN = 72,
   PROTO_ILOOP = 0x10,     /* lj_obj.h */
   HEADERS = 6,            /* BC_FUNCF to BC_JFUNCV, lj_bc.h */
@@ -96,7 +92,7 @@ static void add_clean(struct strbuf *out, const char *text, size_t len)
 
 static void add_chunk(struct view *v, uint64_t pt)
 {
-  uint64_t str = vm_load8(v->m, pt + v->lay->pt_chunkname);
+  uint64_t str = vm_ref(v->m, v->lay, pt + v->lay->pt_chunkname);
   uint32_t len = vm_load4(v->m, str + v->lay->str_len);
   uint32_t n = len < CHUNK_MAX ? len : CHUNK_MAX;
   char chunk[CHUNK_MAX];
@@ -159,9 +155,9 @@ static uint64_t times(uint32_t val)
 
 static void read_slot(struct view *v, uint64_t slot)
 {
-  uint64_t pc = vm_load8(v->m, slot);
-  uint32_t val = vm_load2(v->m, slot + SLOT_VAL), pos = 0;
-  uint32_t reason = vm_load2(v->m, slot + SLOT_REASON);
+  uint64_t pc = vm_ref(v->m, v->lay, slot + v->lay->penalty_pc);
+  uint32_t val = vm_load2(v->m, slot + v->lay->penalty_val), pos = 0;
+  uint32_t reason = vm_load2(v->m, slot + v->lay->penalty_reason);
   if (!pc || val < PENALTY_MIN || reason >= v->texts->traceerrs)
     return;
   uint64_t pt = pc & 3 ? 0 : proto_of(v, pc, &pos);
@@ -198,14 +194,14 @@ static void read_patched(struct view *v, uint64_t pt)
  * too late leads to something that is no object, and ends it. */
 static void read_objects(struct view *v, uint64_t g)
 {
-  uint64_t at = vm_load8(v->m, g + v->lay->g_gc_root);
+  uint64_t at = vm_ref(v->m, v->lay, g + v->lay->g_gc_root);
   for (uint32_t n = 0; n < OBJECTS_MAX && vm_plausible(at) && !v->failed; n++) {
     uint32_t type = vm_load1(v->m, at + v->lay->L_gct);
     if (type < VM_GCT_STR || type > VM_GCT_UDATA)
       return;
     if (type == VM_GCT_PROTO)
       read_patched(v, at);
-    at = vm_load8(v->m, at + GC_NEXT);
+    at = vm_ref(v->m, v->lay, at + GC_NEXT);
   }
 }
 
@@ -220,8 +216,9 @@ enum result penalty_read(struct target *t, const struct session_vm *vm,
   if (!v.lay || !v.texts || !vm_is_global(v.m, v.lay, vm->g))
     return RESULT_GONE;
   uint64_t cache = vm->g - v.lay->gg_g + v.lay->gg_J + v.lay->J_penalty;
-  for (unsigned i = 0; i < SLOTS && !v.failed; i++)
-    read_slot(&v, cache + i * SLOT_SIZE);
+  unsigned slots = v.lay->hasjit ? v.lay->penalty_slots : 0;
+  for (unsigned i = 0; i < slots && !v.failed; i++)
+    read_slot(&v, cache + (uint64_t)i * v.lay->penalty_sizeof);
   if (objects)
     read_objects(&v, vm->g);
   strbuf_free(&v.location);

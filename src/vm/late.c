@@ -59,18 +59,10 @@ static struct late_names *of_store(struct vm_store *s)
 
 /* ---- VMs ---- */
 
-static const struct vm_layout *layout_of(struct vm_mem *m, uint64_t g)
-{
-  for (unsigned i = 0; i < vm_layout_count(); i++)
-    if (vm_matches(m, vm_layout_get(i), g))
-      return vm_layout_get(i);
-  return NULL;
-}
-
 static struct late_vm *add_vm(struct late_names *n, struct vm_mem *m,
                               uint64_t g)
 {
-  const struct vm_layout *lay = layout_of(m, g);
+  const struct vm_layout *lay = vm_layout_get(vm_identify_global(m, g));
   struct late_vm **vm = realloc(n->vm, (n->vm_count + 1) * sizeof *vm);
   if (!vm)
     return NULL;

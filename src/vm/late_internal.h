@@ -20,6 +20,7 @@
 #include "vmcore/bcname.h"
 #include "vmcore/layout.h"
 #include "vmcore/mem.h"
+#include "vmcore/value.h"
 
 /* ---- memory of the process, by pages (late_mem.c) ---- */
 

@@ -94,7 +94,7 @@ static void function_in(struct late *l, const struct search *s,
   struct late_want *w = pt ? late_find(l, pt) : NULL;
   if (!w)
     return;
-  if (s->chunk && vm_load8(l->m, pt + l->lay->pt_chunkname) != s->chunk)
+  if (s->chunk && vm_ref(l->m, l->lay, pt + l->lay->pt_chunkname) != s->chunk)
     return;
   char separator = vm_takes_self(l->m, l->lay, pt) ? ':' : '.';
   if (join(&p, in, separator, key, len))
@@ -141,7 +141,7 @@ static void table_in(struct late *l, struct search *s, const struct path *in,
 static void table(struct late *l, struct search *s, const struct path *p)
 {
   const struct vm_layout *lay = l->lay;
-  uint64_t node = vm_load8(l->m, p->tab + lay->tab_node);
+  uint64_t node = vm_ref(l->m, lay, p->tab + lay->tab_node);
   uint32_t hmask = vm_load4(l->m, p->tab + lay->tab_hmask);
   uint32_t faults = l->m->faults;
   bool nested = hmask < NESTED_MAX;
@@ -172,7 +172,7 @@ static void table(struct late *l, struct search *s, const struct path *p)
 static uint64_t member(struct late *l, uint64_t tab, const char *want)
 {
   const struct vm_layout *lay = l->lay;
-  uint64_t node = vm_load8(l->m, tab + lay->tab_node);
+  uint64_t node = vm_ref(l->m, lay, tab + lay->tab_node);
   uint32_t hmask = vm_load4(l->m, tab + lay->tab_hmask);
   char key[32];
   for (uint32_t i = 0; i <= hmask && i < NODES_MAX; i++) {
@@ -209,7 +209,7 @@ static bool is_parameter(struct late *l, const struct late_upvalue *u)
   uint64_t pt = u->proto;
   uint32_t idx = u->idx;
   for (unsigned i = 0; i < SCOPES_MAX; i++) {
-    uint64_t uv = vm_load8(l->m, pt + lay->pt_uv);
+    uint64_t uv = vm_ref(l->m, lay, pt + lay->pt_uv);
     uint32_t of = vm_load2(l->m, uv + 2 * (uint64_t)idx);
     pt = late_parent(l, pt);
     if (!pt)
@@ -227,14 +227,14 @@ static void upvalue(struct late *l, struct search *s,
   struct path p = {.depth = 1};
   if (u->several || !late_is(l, u->proto, VM_GCT_PROTO))
     return;
-  s->chunk = vm_load8(l->m, u->proto + l->lay->pt_chunkname);
+  s->chunk = vm_ref(l->m, l->lay, u->proto + l->lay->pt_chunkname);
   uint64_t fn = late_value(l, u->value, VM_GCT_FUNC);
   uint64_t pt = fn ? late_proto(l, fn) : 0;
   struct late_want *w = pt ? late_find(l, pt) : NULL;
   p.tab = fn ? 0 : late_value(l, u->value, VM_GCT_TAB);
   if ((!p.tab && !w) || is_parameter(l, u))
     return;
-  if (w && vm_load8(l->m, pt + l->lay->pt_chunkname) != s->chunk)
+  if (w && vm_ref(l->m, l->lay, pt + l->lay->pt_chunkname) != s->chunk)
     return;
   p.len = vm_upvalue_name(l->m, l->lay, u->proto, u->idx, p.name);
   if (w)

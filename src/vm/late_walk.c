@@ -44,15 +44,15 @@ bool late_is(struct late *l, uint64_t obj, enum vm_gct gct)
 
 uint64_t late_value(struct late *l, uint64_t tv, enum vm_gct gct)
 {
-  uint64_t obj = tv & VM_GCV_MASK;
-  return vm_itype_inv(tv) == gct && late_is(l, obj, gct) ? obj : 0;
+  uint64_t obj = vm_value_as(l->lay, tv, gct);
+  return late_is(l, obj, gct) ? obj : 0;
 }
 
 uint64_t late_proto(struct late *l, uint64_t fn)
 {
   if (vm_load1(l->m, fn + l->lay->fn_ffid) != FF_LUA)
     return 0;
-  uint64_t pt = vm_load8(l->m, fn + l->lay->fn_pc) - l->lay->pt_sizeof;
+  uint64_t pt = vm_ref(l->m, l->lay, fn + l->lay->fn_pc) - l->lay->pt_sizeof;
   return late_is(l, pt, VM_GCT_PROTO) ? pt : 0;
 }
 
@@ -133,7 +133,7 @@ size_t late_want(struct late *l, const struct late_want *w)
 
 static bool same_chunk(struct late *l, const struct late_want *w)
 {
-  uint64_t str = vm_load8(l->m, w->proto + l->lay->pt_chunkname);
+  uint64_t str = vm_ref(l->m, l->lay, w->proto + l->lay->pt_chunkname);
   if (!late_is(l, str, VM_GCT_STR))
     return false;
   size_t len = vm_load4(l->m, str + l->lay->str_len), skip = 0;
@@ -215,14 +215,14 @@ static void visit_ref(struct late *l, uint64_t obj, enum vm_gct gct)
 
 static void visit_value(struct late *l, uint64_t tv)
 {
-  uint32_t gct = vm_itype_inv(tv);
+  uint32_t gct = vm_value_type(l->lay, tv);
   switch (gct) {
   case VM_GCT_THREAD:
   case VM_GCT_PROTO:
   case VM_GCT_FUNC:
   case VM_GCT_TAB:
   case VM_GCT_UDATA:
-    visit_ref(l, tv & VM_GCV_MASK, gct);
+    visit_ref(l, vm_value_obj(l->lay, tv), gct);
     break;
   }
 }
@@ -250,14 +250,14 @@ static void visit_table(struct late *l, uint64_t t)
   const struct vm_layout *lay = l->lay;
   uint32_t asize = vm_load4(l->m, t + lay->tab_asize);
   uint32_t hmask = vm_load4(l->m, t + lay->tab_hmask);
-  uint64_t node = vm_load8(l->m, t + lay->tab_node);
-  visit_ref(l, vm_load8(l->m, t + lay->tab_metatable), VM_GCT_TAB);
+  uint64_t node = vm_ref(l->m, lay, t + lay->tab_node);
+  visit_ref(l, vm_ref(l->m, lay, t + lay->tab_metatable), VM_GCT_TAB);
   /* lj_tab.c, newhpart: a power of two */
   if (asize > ARRAY_MAX || hmask >= NODES_MAX || (hmask & (hmask + 1)) != 0) {
     l->incomplete = true;
     return;
   }
-  visit_values(l, vm_load8(l->m, t + lay->tab_array), asize, 8);
+  visit_values(l, vm_ref(l->m, lay, t + lay->tab_array), asize, 8);
   visit_values(l, node + lay->node_val, (uint64_t)hmask + 1, lay->node_sizeof);
   visit_values(l, node + lay->node_key, (uint64_t)hmask + 1, lay->node_sizeof);
 }
@@ -267,7 +267,7 @@ static void visit_table(struct late *l, uint64_t t)
 static void note_upvalue(struct late *l, uint64_t proto, uint8_t idx,
                          uint64_t tv)
 {
-  uint32_t gct = vm_itype_inv(tv), id;
+  uint32_t gct = vm_value_type(l->lay, tv), id;
   if (gct != VM_GCT_FUNC && gct != VM_GCT_TAB)
     return;
   uint64_t key = proto << 8 | idx;
@@ -293,17 +293,18 @@ static void visit_function(struct late *l, uint64_t fn)
   const struct vm_layout *lay = l->lay;
   unsigned n = vm_load1(l->m, fn + lay->fn_nupvalues);
   uint64_t pt = late_proto(l, fn);
-  visit_ref(l, vm_load8(l->m, fn + lay->fn_env), VM_GCT_TAB);
-  if (!pt) { /* GCfuncC: the values follow the function's address */
-    visit_values(l, fn + lay->fn_f + 8, n, 8);
+  visit_ref(l, vm_ref(l->m, lay, fn + lay->fn_env), VM_GCT_TAB);
+  if (!pt) {
+    visit_values(l, fn + lay->fn_upvalue, n, 8);
     return;
   }
   visit(l, pt, VM_GCT_PROTO);
   for (unsigned i = 0; i < n; i++) {
-    uint64_t uv = vm_load8(l->m, fn + lay->fn_uvptr + 8 * (uint64_t)i);
+    uint64_t uv =
+        vm_ref(l->m, lay, fn + lay->fn_uvptr + vm_ref_size(lay) * (uint64_t)i);
     if (!late_is(l, uv, VM_GCT_UPVAL))
       continue;
-    uint64_t tv = vm_load8(l->m, vm_load8(l->m, uv + lay->uv_v));
+    uint64_t tv = vm_load8(l->m, vm_ref(l->m, lay, uv + lay->uv_v));
     note_upvalue(l, pt, (uint8_t)i, tv);
     visit_value(l, tv);
   }
@@ -321,13 +322,13 @@ static void name_child(void *ctx, uint64_t child, const char *name, size_t len)
 static void visit_proto(struct late *l, uint64_t pt)
 {
   const struct vm_layout *lay = l->lay;
-  uint64_t k = vm_load8(l->m, pt + lay->pt_k);
+  uint64_t k = vm_ref(l->m, lay, pt + lay->pt_k);
   uint32_t n = vm_load4(l->m, pt + lay->pt_sizekgc), faults = l->m->faults;
   bool wanted = false;
   if (!(vm_load1(l->m, pt + lay->pt_flags) & PROTO_CHILD) || n > KGC_MAX)
     return;
   for (uint32_t i = 1; i <= n && l->m->faults == faults; i++) {
-    uint64_t obj = vm_load8(l->m, k - 8 * (uint64_t)i);
+    uint64_t obj = vm_ref(l->m, lay, k - vm_ref_size(lay) * (uint64_t)i);
     if (!late_is(l, obj, VM_GCT_PROTO))
       continue;
     wanted |= late_find(l, obj) != NULL;
@@ -341,7 +342,7 @@ static void visit_proto(struct late *l, uint64_t pt)
 static void visit_thread(struct late *l, uint64_t L)
 {
   const struct vm_layout *lay = l->lay;
-  uint64_t stack = vm_load8(l->m, L + lay->L_stack);
+  uint64_t stack = vm_ref(l->m, lay, L + lay->L_stack);
   uint64_t top = vm_load8(l->m, L + lay->L_top);
   uint64_t n = (top - stack) / 8;
   if (vm_plausible(stack) && top >= stack &&
@@ -349,12 +350,11 @@ static void visit_thread(struct late *l, uint64_t L)
     visit_values(l, stack, n, 8);
 }
 
-/* GCudata has its environment and metatable where GCfunc and GCtab have them
- * (lj_obj.h). */
+/* GCudata has its environment where GCfunc has it (lj_obj.h). */
 static void visit_userdata(struct late *l, uint64_t ud)
 {
-  visit_ref(l, vm_load8(l->m, ud + l->lay->fn_env), VM_GCT_TAB);
-  visit_ref(l, vm_load8(l->m, ud + l->lay->tab_metatable), VM_GCT_TAB);
+  visit_ref(l, vm_ref(l->m, l->lay, ud + l->lay->fn_env), VM_GCT_TAB);
+  visit_ref(l, vm_ref(l->m, l->lay, ud + l->lay->ud_metatable), VM_GCT_TAB);
 }
 
 static void visit_object(struct late *l, const struct late_object *o)
@@ -387,7 +387,7 @@ static void start(struct late *l)
   for (size_t i = 0; i < l->want_count; i++)
     l->want[i].place = (struct late_place){.rank = LATE_NOWHERE};
   visit_value(l, vm_load8(l->m, l->g + l->lay->g_registrytv));
-  visit_ref(l, vm_load8(l->m, l->g + l->lay->g_mainthref), VM_GCT_THREAD);
+  visit_ref(l, vm_ref(l->m, l->lay, l->g + l->lay->g_mainthref), VM_GCT_THREAD);
 }
 
 /* Objects until the time is up.  One that was cut short comes again with the
@@ -416,7 +416,7 @@ enum late_state late_run(struct late *l, struct vm_mem *m, uint64_t cpu_ns,
   l->ctx = ctx;
   l->late = false;
   l->deadline = late_clock() + cpu_ns;
-  if (!l->lay->gc64 || !vm_is_global(m, l->lay, l->g))
+  if (!vm_is_global(m, l->lay, l->g))
     return LATE_FAIL;
   if (!l->walking)
     start(l);

@@ -43,6 +43,7 @@ void vm_store_free(struct vm_store *s)
   for (size_t i = 0; i < s->mcode_count; i++)
     free(s->mcode[i].range);
   free(s->image);
+  free(s->builtins);
   free(s->mcode);
   vm_names_free(&s->places);
   vm_names_free(&s->sources);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * Zone entries, builtins and VM states.
+ * Zone entries and VM states.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "vm/vm_internal.h"
+#include "vmcore/discover.h"
 #include "vmcore/layout.h"
 #include "vmcore/texts.h"
 
@@ -39,17 +40,6 @@ const char *vm_zone_text(struct vm_store *s, unsigned slot,
   }
 }
 
-const char *vm_builtin_text(const struct vm_store *s, uint32_t layout,
-                            uint32_t ffid)
-{
-  (void)s;
-  const struct vm_texts *texts = vm_texts_get(layout);
-  /* lj_obj.h: FF_LUA 0, FF_C 1, builtins from 2. */
-  if (!texts || ffid < 2 || ffid >= texts->ffnames)
-    return NULL;
-  return texts->ffname[ffid];
-}
-
 /* lj_profile.c, profile_trigger. */
 char vm_state_letter(uint32_t layout, int32_t vmstate)
 {
@@ -58,7 +48,7 @@ char vm_state_letter(uint32_t layout, int32_t vmstate)
     return 0;
   if (vmstate >= 0)
     return 'N';
-  if (~vmstate == lay->vmst_interp)
+  if (vm_state_interprets(lay, vmstate))
     return 'I';
   if (~vmstate == lay->vmst_c)
     return 'C';

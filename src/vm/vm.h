@@ -60,8 +60,10 @@ void vm_chunk_text(struct strbuf *out, const char *chunk, size_t len,
 /* false: no such prototype. */
 bool vm_frame_place(const struct vm_store *s, unsigned slot, uint32_t proto_id,
                     struct vm_place *out);
-/* `string.gsub` for a builtin's ffid in this layout; NULL: not a builtin. */
-const char *vm_builtin_text(const struct vm_store *s, uint32_t layout,
+/* `string.gsub` for a builtin's ffid in the VM at g, which has this layout;
+ * NULL: not a builtin, or its name is not known.  Reads the libraries of the
+ * live process; where there is none, goes by LuaJIT's own list. */
+const char *vm_builtin_text(struct vm_store *s, uint64_t g, uint32_t layout,
                             uint32_t ffid);
 /* Text of a zone entry, never NULL; a name that was not recorded is
  * `[lost]`. */

@@ -68,6 +68,8 @@ struct vm_store {
   struct vm_mcode_areas *mcode;
   size_t mcode_count;
   struct strbuf scratch;
+  struct vm_builtins *builtins; /* of each VM, builtins.c */
+  size_t builtin_count;
   void *late; /* of the late namer; ended by vm_store_free with late_end */
   void (*late_end)(void *late);
 };

@@ -24,13 +24,38 @@
 #define WORK_BASE 4096u
 #define WORK_MAX (1u << 22)
 
-/* Up to BC_JMP the numbers are the same since v2.1.0-beta1.  Builds of 2026
- * (bc_max 104) add bit operations behind it, which write registers too: they
- * need their own row in write_mode() before they are let in here. */
+/* LuaJIT 2.0 has no ISTYPE, ISNUM, TGETR and TSETR; 2.1 has seven bit
+ * operations behind JMP since 2026-07 (lj_bc.h, BCDEF). */
+enum {
+  BCS_20 = 93,
+  BCS_21 = 97,
+  BCS_2026 = 104,
+  BITOPS = BCS_2026 - BCS_21,
+};
+
 bool bcname_numbers_known(const struct vm_layout *lay)
 {
-  return lay->bc_mov == BC_MOV && lay->bc_funcf == BC_FUNCF &&
-         lay->bc_max == 97;
+  switch (lay->bc_max) {
+  case BCS_20:
+    return lay->bc_mov == BC_MOV - 2 && lay->bc_funcf == BC_FUNCF - 4;
+  case BCS_21:
+    return lay->bc_mov == BC_MOV && lay->bc_funcf == BC_FUNCF;
+  case BCS_2026:
+    return lay->bc_mov == BC_MOV && lay->bc_funcf == BC_FUNCF + BITOPS;
+  }
+  return false;
+}
+
+unsigned bcname_op(const struct vm_layout *lay, unsigned op)
+{
+  if (lay->bc_max == BCS_20) {
+    op += op >= BC_ISTYPE ? 2 : 0;
+    op += op >= BC_TGETR ? 1 : 0;
+    op += op >= BC_TSETR ? 1 : 0;
+  } else if (lay->bc_max == BCS_2026 && op > BC_JMP) {
+    op = op <= BC_JMP + BITOPS ? op - BC_JMP - 1 + BC_BNOT : op - BITOPS;
+  }
+  return op;
 }
 
 /* `function C:hit()` and `C.hit = function(self)` are the same bytecode but for

@@ -11,9 +11,11 @@
 #include <stdint.h>
 
 #include "vmcore/bcname.h"
+#include "vmcore/value.h"
 
-/* Opcode numbers, in the order of BCDEF in lj_bc.h (LuaJIT 2.1).  Whether a
- * layout has these is decided by bcname_numbers_known(). */
+/* Opcode numbers of LuaJIT 2.1 before 2026, in the order of BCDEF in lj_bc.h;
+ * behind them the bit operations that came then.  bcname_op() turns the numbers
+ * of other versions into these. */
 /* clang-format off */
 enum bc_op {
   BC_ISLT, BC_ISGE, BC_ISLE, BC_ISGT, BC_ISEQV, BC_ISNEV, BC_ISEQS, BC_ISNES,
@@ -34,6 +36,8 @@ enum bc_op {
   BC_FORI, BC_JFORI, BC_FORL, BC_IFORL, BC_JFORL,
   BC_ITERL, BC_IITERL, BC_JITERL, BC_LOOP, BC_ILOOP, BC_JLOOP, BC_JMP,
   BC_FUNCF, BC_IFUNCF, BC_JFUNCF, BC_FUNCV, BC_IFUNCV, BC_JFUNCV,
+  BC_FUNCC, BC_FUNCCW,
+  BC_BNOT, BC_BAND, BC_BOR, BC_BXOR, BC_BSHL, BC_BSHR, BC_BSAR,
 };
 /* clang-format on */
 
@@ -152,21 +156,16 @@ static inline bool bcname_step(struct namer *n)
   return true;
 }
 
-/* A reference to an object or into memory: GCRef, MRef. */
-static inline uint64_t bcname_ref(struct vm_mem *m, const struct vm_layout *lay,
-                                  uint64_t addr)
-{
-  return lay->gc64 ? vm_load8(m, addr) : vm_load4(m, addr);
-}
-
-/* The layout has the opcode numbers above. */
+/* The layout's opcode numbers are known to bcname_op(). */
 bool bcname_numbers_known(const struct vm_layout *lay);
+/* An opcode of this layout as enum bc_op has it. */
+unsigned bcname_op(const struct vm_layout *lay, unsigned op);
 
 /* ---- bcname_proto.c: what is read of a prototype ---- */
 /* false: not a prototype, no debug information, or fields that contradict. */
 bool bcname_open(struct namer *n, struct vm_mem *m, const struct vm_layout *lay,
                  uint64_t pt);
-/* pc below sizebc. */
+/* pc below sizebc; the opcode is one of enum bc_op. */
 uint32_t bcname_ins(struct namer *n, uint32_t pc);
 /* Address of the collectable constant idx when it has that type, else 0. */
 uint64_t bcname_kgc(struct namer *n, uint32_t idx, enum vm_gct gct);

@@ -15,12 +15,7 @@
 
 static uint64_t load_ref(struct namer *n, uint64_t addr)
 {
-  return bcname_ref(n->m, n->lay, addr);
-}
-
-static unsigned ref_size(const struct namer *n)
-{
-  return n->lay->gc64 ? 8 : 4;
+  return vm_ref(n->m, n->lay, addr);
 }
 
 static bool has_gct(struct namer *n, uint64_t obj, enum vm_gct gct)
@@ -41,7 +36,7 @@ static bool constants_fit(struct namer *n)
   uint64_t off = n->k - n->pt;
   uint64_t bc_end = n->lay->pt_sizeof + (uint64_t)n->sizebc * 4;
   return off <= n->sizept && bc_end <= off &&
-         (uint64_t)n->sizekgc * ref_size(n) <= off - bc_end &&
+         (uint64_t)n->sizekgc * vm_ref_size(n->lay) <= off - bc_end &&
          (uint64_t)n->sizekn * 8 <= n->sizept - off;
 }
 
@@ -74,14 +69,15 @@ bool bcname_open(struct namer *n, struct vm_mem *m, const struct vm_layout *lay,
 
 uint32_t bcname_ins(struct namer *n, uint32_t pc)
 {
-  return vm_load4(n->m, n->pt + n->lay->pt_sizeof + (uint64_t)pc * 4);
+  uint32_t ins = vm_load4(n->m, n->pt + n->lay->pt_sizeof + (uint64_t)pc * 4);
+  return (ins & ~UINT32_C(0xff)) | bcname_op(n->lay, ins & 0xff);
 }
 
 uint64_t bcname_kgc(struct namer *n, uint32_t idx, enum vm_gct gct)
 {
   if (idx >= n->sizekgc)
     return 0;
-  uint64_t obj = load_ref(n, n->k - (uint64_t)(idx + 1) * ref_size(n));
+  uint64_t obj = load_ref(n, n->k - (uint64_t)(idx + 1) * vm_ref_size(n->lay));
   return has_gct(n, obj, gct) ? obj : 0;
 }
 
@@ -138,14 +134,8 @@ bool bcname_name_is(struct vm_mem *m, uint64_t addr, const char *want)
 /* The string that a tagged value is, else 0. */
 static uint64_t tv_str(struct namer *n, uint64_t addr)
 {
-  if (!n->lay->gc64) {
-    /* it in the upper word, ~LJ_TSTR (lj_obj.h, TValue) */
-    if (vm_load4(n->m, addr + 4) != ~(uint32_t)VM_GCT_STR)
-      return 0;
-    return vm_load4(n->m, addr);
-  }
   uint64_t tv = vm_load8(n->m, addr);
-  return vm_itype_inv(tv) == VM_GCT_STR ? tv & VM_GCV_MASK : 0;
+  return vm_value_type(n->lay, tv) == VM_GCT_STR ? vm_value_obj(n->lay, tv) : 0;
 }
 
 uint64_t bcname_tab_str(struct namer *n, uint64_t tab, const char *key)

@@ -9,7 +9,7 @@ bool vm_takes_self(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt)
 {
   if (vm_load1(m, pt + lay->pt_numparams) == 0)
     return false;
-  uint64_t varinfo = bcname_ref(m, lay, pt + lay->pt_varinfo);
+  uint64_t varinfo = vm_ref(m, lay, pt + lay->pt_varinfo);
   return varinfo != 0 && bcname_name_is(m, varinfo, "self");
 }
 
@@ -19,7 +19,7 @@ size_t vm_upvalue_name(struct vm_mem *m, const struct vm_layout *lay,
                        uint64_t pt, uint32_t idx, char name[VM_NAME_MAX])
 {
   uint32_t faults = m->faults;
-  uint64_t at = bcname_ref(m, lay, pt + lay->pt_uvinfo);
+  uint64_t at = vm_ref(m, lay, pt + lay->pt_uvinfo);
   uint64_t end = pt + vm_load4(m, pt + lay->pt_sizept);
   size_t len = 0;
   if (idx >= vm_load1(m, pt + lay->pt_sizeuv) || at < pt)
@@ -80,7 +80,7 @@ uint32_t vm_opcode_hash(struct vm_mem *m, const struct vm_layout *lay,
   bool known = bcname_numbers_known(lay);
   for (uint32_t i = 0; i < n && m->faults == faults; i++) {
     uint32_t op = vm_load1(m, pt + lay->pt_sizeof + (uint64_t)i * 4);
-    h = (h ^ (known ? plain(op) : op)) * UINT32_C(16777619);
+    h = (h ^ (known ? plain(bcname_op(lay, op)) : op)) * UINT32_C(16777619);
   }
   return h;
 }

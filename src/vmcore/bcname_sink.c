@@ -37,8 +37,9 @@ static enum write_mode write_mode(unsigned op)
   case BC_GGET:
     return WRITES_A;
   }
-  bool plain =
-      (op >= BC_MOV && op <= BC_KPRI) || (op >= BC_TGETV && op <= BC_TGETR);
+  bool plain = (op >= BC_MOV && op <= BC_KPRI) ||
+               (op >= BC_TGETV && op <= BC_TGETR) ||
+               (op >= BC_BNOT && op <= BC_BSAR);
   return plain ? WRITES_A : WRITES_NONE;
 }
 

@@ -99,13 +99,6 @@ enum vm_gct {
 
 /* GC64: the 47 low bits of a tagged value are the object. */
 #define VM_GCV_MASK ((UINT64_C(1) << 47) - 1)
-/* GC64 internal type of a tagged value: ~LJ_T* is ~(tv >> 47) (lj_obj.h,
- * itype). */
-static inline uint32_t vm_itype_inv(uint64_t tv)
-{
-  return (uint32_t) ~(int32_t)((int64_t)tv >> 47);
-}
-
 unsigned vm_layout_count(void);
 /* NULL for a number that is no layout. */
 const struct vm_layout *vm_layout_get(uint32_t id);

@@ -17,16 +17,33 @@ enum {
 
 static bool base_in_stack(struct vm_walk *w, uint64_t base)
 {
-  const struct vm_layout *lay = w->lay;
-  return base > vm_load8(w->mem, w->L + lay->L_stack) + 8 && !(base & 7) &&
-         base <= vm_load8(w->mem, w->L + lay->L_maxstack) +
-                     8 * (uint64_t)lay->stack_extra;
+  return base >= thread_stack(w, w->L) + frame_words(w->lay) && !(base & 7) &&
+         base <= thread_stack_end(w, w->L);
 }
 
 static bool is_function(struct vm_walk *w, uint64_t fn)
 {
   return vm_plausible(fn) &&
          vm_load1(w->mem, fn + w->lay->L_gct) == VM_GCT_FUNC;
+}
+
+/* A builtin's fallback in C leaves its result where its frame was (lj_ffh_*,
+ * FFH_RES): then the caller is the innermost frame.  nil overwrites the upper
+ * half of a one-slot frame alone: the link becomes a tag. */
+static void overwritten_builtin(struct vm_walk *w, uint64_t *f, uint64_t *pc,
+                                uint64_t saved)
+{
+  uint64_t fn = frame_func(w, *f);
+  bool tag = !w->lay->gc64 && frame_link(w, *f) >> 31;
+  if (fn == w->L || (is_function(w, fn) && !tag) || saved < 0x10000 ||
+      (saved & 3))
+    return;
+  uint64_t caller = frame_below_call(w, *f, saved);
+  uint64_t pt = caller > thread_stack(w, w->L) ? frame_proto(w, caller) : 0;
+  if (pt && pc_in_proto(w, pt, saved)) {
+    *f = caller;
+    *pc = saved;
+  }
 }
 
 /* L->base and the pc saved in the C frame: right whenever C code runs, since
@@ -36,7 +53,7 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   const struct vm_layout *lay = w->lay;
   uint64_t base = vm_load8(w->mem, w->L + lay->L_base);
   if (!base_in_stack(w, base) && w->memo->L == w->L) {
-    base += vm_load8(w->mem, w->L + lay->L_stack) - w->memo->stack;
+    base += thread_stack(w, w->L) - w->memo->stack;
     w->vm.rule = 8;
   }
   if (!base_in_stack(w, base)) {
@@ -46,9 +63,10 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   *f = base - 8;
   skip_bare_cframes(w, *f);
   uint64_t saved = cframe_saved_pc(w, w->cframe);
-  uint64_t pt =
-      vm_func_proto(w->mem, lay, vm_load8(w->mem, base - 16) & VM_GCV_MASK);
+  uint64_t pt = frame_proto(w, *f);
   *pc = pt && pc_in_proto(w, pt, saved) ? saved : 0;
+  if (!pt)
+    overwritten_builtin(w, f, pc, saved);
   return true;
 }
 
@@ -56,16 +74,13 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 static bool leaf_in_transit(struct vm_walk *w, uint64_t frame, uint64_t PC,
                             bool builtin, uint64_t *f, uint64_t *pc)
 {
-  uint64_t stack = vm_load8(w->mem, w->L + w->lay->L_stack);
-  uint32_t ins = vm_load4(w->mem, PC - 4);
-  uint64_t caller = frame - 8 * (2 + (uint64_t)((ins >> 8) & 255));
-  if (caller <= stack || caller > frame)
+  uint64_t caller = frame_below_call(w, frame, PC);
+  if (caller <= thread_stack(w, w->L) || caller > frame)
     return false;
-  uint64_t pt =
-      vm_func_proto(w->mem, w->lay, vm_load8(w->mem, caller - 8) & VM_GCV_MASK);
+  uint64_t pt = frame_proto(w, caller);
   if (!pt || !pc_in_proto(w, pt, PC))
     return false;
-  bool in_builtin = builtin && vm_load8(w->mem, frame) == PC;
+  bool in_builtin = builtin && frame_link(w, frame) == PC;
   *f = in_builtin ? frame : caller;
   *pc = in_builtin ? 0 : PC;
   return true;
@@ -76,7 +91,7 @@ static bool c_base(struct vm_walk *w, uint64_t base)
 {
   if (!base_in_stack(w, base))
     return false;
-  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  uint64_t fn = frame_func(w, base - 8);
   return fn == w->L ||
          (is_function(w, fn) && vm_load1(w->mem, fn + w->lay->fn_ffid) != 0);
 }
@@ -85,7 +100,7 @@ static bool c_base(struct vm_walk *w, uint64_t base)
  * back to it: its link is a distance (FRAME_C, FRAME_CP).  0: it is not. */
 static uint64_t returning_to(struct vm_walk *w, uint64_t base)
 {
-  uint64_t link = base_in_stack(w, base) ? vm_load8(w->mem, base - 8) : 0;
+  uint64_t link = base_in_stack(w, base) ? frame_link(w, base - 8) : 0;
   uint64_t caller = base - (link & ~UINT64_C(7));
   return (link & 3) == 1 && link < LINK_MAX && c_base(w, caller) ? caller : 0;
 }
@@ -113,11 +128,11 @@ static uint64_t border_in_interpreter(struct vm_walk *w)
   uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
   if (PC >= LINK_MAX || !base_in_stack(w, base))
     return 0;
-  uint64_t link = vm_load8(w->mem, base - 8);
+  uint64_t link = frame_link(w, base - 8);
   if ((link & ~UINT64_C(3)) != (PC & ~UINT64_C(3)))
     /* vm_call and its like mark the C frame so until bytecode runs on it */
     return cframe_saved_pc(w, w->cframe) == w->L && c_base(w, base) ? base : 0;
-  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  uint64_t fn = frame_func(w, base - 8);
   return is_function(w, fn) ? 0 : returning_to(w, base);
 }
 
@@ -131,7 +146,7 @@ static bool leaf_at_border(struct vm_walk *w, uint64_t *f)
     return false;
   if (w->vm.vmstate == ~(int32_t)w->lay->vmst_c)
     base = border_in_c(w);
-  else if (w->vm.vmstate == ~(int32_t)w->lay->vmst_interp)
+  else if (vm_state_interprets(w->lay, w->vm.vmstate))
     base = border_in_interpreter(w);
   if (!base)
     return false;
@@ -148,15 +163,44 @@ static bool before_fetch(struct vm_walk *w)
   static const uint8_t code[] = {0x8b, 0x03, 0x0f, 0xb6, 0xcc, 0x0f,
                                  0xb6, 0xe8, 0x48, 0x83, 0xc3, 0x04};
   static const uint8_t at[] = {0, 2, 5, 8};
+  unsigned rex = w->lay->gc64 ? 0 : 1; /* add PC, 4 is one of 32 bits there */
   uint64_t ip = w->reg[TECS_REG_RIP];
   for (unsigned i = 0; i < sizeof at; i++) {
     unsigned k = 0;
-    while (k < sizeof code && vm_load1(w->mem, ip - at[i] + k) == code[k])
+    while (k < sizeof code - rex &&
+           vm_load1(w->mem, ip - at[i] + k) == code[k < 8 ? k : k + rex])
       k++;
-    if (k == sizeof code)
+    if (k == sizeof code - rex)
       return true;
   }
   return false;
+}
+
+/* A return fetches the frame's link into PC before it takes the frame down: on
+ * the way to C it turns the link's lowest bit (vm_return), for a continuation
+ * it clears the type (cont_dispatch).  A vararg frame is left for the one below
+ * first (BC_RETV). */
+static bool returns_by_link(struct vm_walk *w, uint64_t frame, uint64_t PC)
+{
+  uint64_t link = frame_link(w, frame);
+  if (PC >= LINK_MAX || !PC)
+    return false;
+  if ((link & 3) == 0)
+    return (PC & 7) == FRAME_VARG;
+  return (PC | 1) == (link | 1) || PC == (link & ~UINT64_C(7));
+}
+
+/* The pc at which the function at `base` goes on after a metamethod of its,
+ * when BASE is its already and RB still the metamethod's (cont_dispatch). */
+static uint64_t continued_pc(struct vm_walk *w, uint64_t base, uint64_t pt,
+                             uint64_t PC)
+{
+  uint64_t meta = w->reg[REG_RB];
+  if (PC >= LINK_MAX || (PC & 7) || meta != base + PC ||
+      !base_in_stack(w, meta))
+    return 0;
+  uint64_t pc = frame_contpc(w, meta - 8);
+  return pc_in_proto(w, pt, pc) ? pc : 0;
 }
 
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
@@ -169,7 +213,7 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   }
   if (base_in_stack(w, base)) {
     uint64_t frame = base - 8;
-    uint64_t fn = vm_load8(w->mem, frame - 8) & VM_GCV_MASK;
+    uint64_t fn = frame_func(w, frame);
     uint64_t pt = vm_func_proto(w->mem, w->lay, fn);
     bool builtin = !pt && is_function(w, fn);
     if (pt && pc_in_proto(w, pt, PC)) {
@@ -183,10 +227,14 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
       w->vm.rule = 2;
       return true;
     }
-    if (builtin) {
-      w->vm.rule = 3;
-      *f = frame;
-      *pc = 0;
+    *f = frame;
+    if (builtin || (pt && returns_by_link(w, frame, PC))) {
+      w->vm.rule = builtin ? 3 : 10;
+      return true;
+    }
+    *pc = pt ? continued_pc(w, base, pt, PC) : 0;
+    if (*pc) {
+      w->vm.rule = 10;
       return true;
     }
   }
@@ -201,16 +249,13 @@ static bool builtin_base(struct vm_walk *w, uint64_t base)
 {
   if (!base_in_stack(w, base))
     return false;
-  uint64_t fn = vm_load8(w->mem, base - 16) & VM_GCV_MASK;
+  uint64_t fn = frame_func(w, base - 8);
   if (!is_function(w, fn) || vm_load1(w->mem, fn + w->lay->fn_ffid) < 2)
     return false; /* FF_LUA, FF_C */
-  uint64_t link = vm_load8(w->mem, base - 8);
+  uint64_t link = frame_link(w, base - 8);
   if ((link & 3) || link < 0x10000 || link >> 47)
     return false;
-  uint32_t call = vm_load4(w->mem, link - 4);
-  uint64_t caller = base - 8 - 8 * (2 + (uint64_t)((call >> 8) & 255));
-  uint64_t pt =
-      vm_func_proto(w->mem, w->lay, vm_load8(w->mem, caller - 8) & VM_GCV_MASK);
+  uint64_t pt = frame_proto(w, frame_below_call(w, base - 8, link));
   return pt && pc_in_proto(w, pt, link);
 }
 
@@ -219,8 +264,7 @@ static uint64_t lua_base_pc(struct vm_walk *w, uint64_t base, uint64_t saved)
 {
   if (!base_in_stack(w, base))
     return 0;
-  uint64_t pt =
-      vm_func_proto(w->mem, w->lay, vm_load8(w->mem, base - 16) & VM_GCV_MASK);
+  uint64_t pt = frame_proto(w, base - 8);
   if (!pt)
     return 0;
   if (pc_in_proto(w, pt, w->reg[REG_PC]))

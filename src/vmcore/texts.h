@@ -19,11 +19,13 @@ struct vm_texts {
   const struct vm_traceerr *traceerr; /* TraceError */
   const char *const *bcname;          /* BCOp */
   const char *const *irname;          /* IROp */
-  const char *const *ffname;          /* FastFuncID: "string.gsub" */
+  const char *const *ffname;          /* FastFuncID: "string.gsub"; of a very
+                                         VM: ffnames.h */
   uint16_t traceerrs, bcnames, irnames, ffnames;
 };
 
-/* Of layout number id; NULL for a number that is no layout. */
+/* Of layout number id, empty lists where they are not known; NULL for a number
+ * that is no layout. */
 const struct vm_texts *vm_texts_get(uint32_t id);
 /* "[table]" and so on for an internal type tag, a complement of LJ_T* or that
  * itself; "[lost]" for what is none. */

@@ -330,3 +330,6 @@ static const char *const ffname[] = {
 const struct vm_texts vm_texts_20220320 = {
     traceerr,          bcname,          irname,          ffname,
     ENTRIES(traceerr), ENTRIES(bcname), ENTRIES(irname), ENTRIES(ffname)};
+const struct vm_texts vm_texts_20220320_other_ir = {
+    traceerr,          bcname,          0, ffname,
+    ENTRIES(traceerr), ENTRIES(bcname), 0, ENTRIES(ffname)};

@@ -12,25 +12,12 @@
 #include "vmcore/discover.h"
 #include "vmcore/walk_internal.h"
 
-/* lj_frame.h: type bits of a link. */
-enum frame_type {
-  FRAME_LUA = 0,
-  FRAME_C = 1,
-  FRAME_CONT = 2,
-  FRAME_VARG = 3,
-  FRAME_LUAP = 4, /* a Lua frame: bit 2 belongs to the pc */
-  FRAME_CP = 5,
-  FRAME_PCALL = 6,
-  FRAME_PCALLH = 7,
-};
-
 enum {
   DELTA_MAX = 1 << 24,     /* bytes; a Lua stack has at most 65,500 slots */
   HEADER_DISTANCE = 40000, /* instructions searched back for a FUNC* header */
   CONT_FFI_CALLBACK = 1,   /* lj_frame.h, LJ_CONT_FFI_CALLBACK */
   PARENTS_MAX = 32,
   CFRAMES_MAX = 64,
-  PARENT_SCAN = 2048, /* words of native stack searched for the resumer */
 };
 
 bool vm_is_proto(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt)
@@ -45,7 +32,7 @@ uint64_t vm_func_proto(struct vm_mem *m, const struct vm_layout *lay,
   if (!vm_plausible(fn) || vm_load1(m, fn + lay->L_gct) != VM_GCT_FUNC ||
       vm_load1(m, fn + lay->fn_ffid) != 0) /* FF_LUA */
     return 0;
-  uint64_t pt = vm_load8(m, fn + lay->fn_pc) - lay->pt_sizeof;
+  uint64_t pt = vm_ref(m, lay, fn + lay->fn_pc) - lay->pt_sizeof;
   return vm_plausible(pt) && vm_is_proto(m, lay, pt) ? pt : 0;
 }
 
@@ -53,7 +40,7 @@ uint64_t vm_func_proto(struct vm_mem *m, const struct vm_layout *lay,
 uint32_t vm_proto_line(struct vm_mem *m, const struct vm_layout *lay,
                        uint64_t pt, uint32_t pos)
 {
-  uint64_t table = vm_load8(m, pt + lay->pt_lineinfo);
+  uint64_t table = vm_ref(m, lay, pt + lay->pt_lineinfo);
   uint32_t size = vm_load4(m, pt + lay->pt_sizebc);
   uint32_t first = vm_load4(m, pt + lay->pt_firstline);
   uint32_t lines = vm_load4(m, pt + lay->pt_numline);
@@ -93,22 +80,19 @@ uint64_t proto_of_pc(struct vm_walk *w, uint64_t pc)
   return 0;
 }
 
-uint64_t slot_read(struct vm_walk *w, uint64_t addr)
-{
-  for (unsigned i = 0; i < w->overlay_count; i++)
-    if (w->overlay[i].addr == addr)
-      return w->overlay[i].value;
-  return vm_load8(w->mem, addr);
-}
-
 uint64_t cframe_prev(struct vm_walk *w, uint64_t cf)
 {
   return CFRAME_RAW(vm_load8(w->mem, cf + w->lay->cframe_prev));
 }
 
+uint64_t cframe_thread(struct vm_walk *w, uint64_t cf)
+{
+  return vm_ref(w->mem, w->lay, cf + w->lay->cframe_L);
+}
+
 uint64_t cframe_saved_pc(struct vm_walk *w, uint64_t cf)
 {
-  return cf ? vm_load8(w->mem, cf + w->lay->cframe_PC) : 0;
+  return cf ? vm_ref(w->mem, w->lay, cf + w->lay->cframe_PC) : 0;
 }
 
 static bool fail(struct vm_walk *w, enum tecs_walk_error error)
@@ -155,7 +139,7 @@ void walk_end_run(struct vm_walk *w)
  * (the test of debug_framepc, lj_debug.c). */
 void skip_bare_cframes(struct vm_walk *w, uint64_t f)
 {
-  uint64_t stack = vm_load8(w->mem, w->L + w->lay->L_stack);
+  uint64_t stack = thread_stack(w, w->L);
   for (unsigned i = 0; w->cframe && i < CFRAMES_MAX; i++) {
     int32_t nres = (int32_t)vm_load4(w->mem, w->cframe + w->lay->cframe_nres);
     if (nres >= 0 || f >= stack + (uint64_t)(-(int64_t)nres))
@@ -191,7 +175,7 @@ static bool emit_function(struct vm_walk *w, uint64_t f, uint64_t pc)
 {
   struct vm_mem *m = w->mem;
   const struct vm_layout *lay = w->lay;
-  uint64_t fn = slot_read(w, f - 8) & VM_GCV_MASK;
+  uint64_t fn = frame_func(w, f);
   if (fn == w->L) /* the dummy frame at the bottom (lj_state.c, stack_init) */
     return true;
   bool traced = w->overlay_count > 0;
@@ -228,22 +212,20 @@ static uint64_t leave_cframe(struct vm_walk *w, uint64_t caller)
   walk_end_run(w);
   skip_bare_cframes(w, caller);
   uint64_t pc = cframe_saved_pc(w, w->cframe);
-  uint64_t fn = slot_read(w, caller - 8) & VM_GCV_MASK;
-  uint64_t pt = vm_func_proto(w->mem, w->lay, fn);
+  uint64_t pt = frame_proto(w, caller);
   return pt && pc && pc_in_proto(w, pt, pc) ? pc : 0;
 }
 
 /* Caller of frame *f by its link; *pc becomes the caller's. */
 static bool step(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
-  uint64_t link = slot_read(w, *f);
+  uint64_t link = frame_link(w, *f);
   unsigned type = link & 7;
   if ((type & 3) == FRAME_LUA) {
     if (link < 0x10000 || link >> 47)
       return fail(w, TECS_WALK_BAD_LINK);
-    uint32_t ins = vm_load4(w->mem, link - 4); /* the CALL */
     *pc = link;
-    *f -= 8 * (2 + (uint64_t)((ins >> 8) & 255));
+    *f = frame_below_call(w, *f, link);
     return true;
   }
   uint64_t delta = link & ~UINT64_C(7);
@@ -251,8 +233,8 @@ static bool step(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     return fail(w, TECS_WALK_BAD_LINK);
   uint64_t caller = *f - delta;
   if (type == FRAME_CONT) {
-    *pc = slot_read(w, *f - 16);
-    if (slot_read(w, *f - 24) == CONT_FFI_CALLBACK)
+    *pc = frame_contpc(w, *f);
+    if (frame_cont(w, *f) == CONT_FFI_CALLBACK)
       *pc = leave_cframe(w, caller);
   } else if (type == FRAME_C || type == FRAME_CP) {
     *pc = leave_cframe(w, caller);
@@ -265,14 +247,14 @@ static bool step(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 
 bool walk_stack(struct vm_walk *w, uint64_t f, uint64_t pc)
 {
-  uint64_t stack = vm_load8(w->mem, w->L + w->lay->L_stack);
-  uint64_t bottom = stack + 8; /* link slot of the dummy frame */
-  uint64_t top = vm_load8(w->mem, w->L + w->lay->L_maxstack) +
-                 8 * (uint64_t)w->lay->stack_extra;
+  uint64_t stack = thread_stack(w, w->L);
+  uint64_t bottom =
+      stack + frame_words(w->lay) - 8; /* the dummy frame's link */
+  uint64_t top = thread_stack_end(w, w->L);
   while (f > bottom) {
     if (f > top || (f & 7))
       return fail(w, TECS_WALK_BAD_FRAME);
-    bool repeated = (slot_read(w, f) & 7) == FRAME_VARG;
+    bool repeated = (frame_link(w, f) & 7) == FRAME_VARG;
     if (!repeated && !emit_function(w, f, pc))
       return false;
     if (!step(w, &f, &pc))
@@ -296,12 +278,6 @@ static uint64_t outermost_cframe(struct vm_walk *w)
   return cf;
 }
 
-static bool is_innermost_cframe(struct vm_walk *w, uint64_t L, uint64_t cf)
-{
-  return vm_thread_global(w->mem, w->lay, L) == w->g &&
-         CFRAME_RAW(vm_load8(w->mem, L + w->lay->L_cframe)) == cf;
-}
-
 /* lua_State that resumed w->L, whose outermost C frame is X.  From Lua the
  * resumer's frame is next to X (vm_x64.dasc, coroutine_resume_wrap calls
  * vm_resume); from C, through lua_resume, it is further out. */
@@ -311,13 +287,13 @@ static uint64_t resumer(struct vm_walk *w, uint64_t X)
   uint64_t next = X + lay->cframe_sizeof;
   uint64_t ret = vm_load8(w->mem, next - 8);
   if (ret >= w->asm_lo && ret < w->asm_hi) {
-    uint64_t L = vm_load8(w->mem, next + lay->cframe_L);
+    uint64_t L = cframe_thread(w, next);
     return vm_thread_global(w->mem, lay, L) == w->g ? L : 0;
   }
   uint64_t main_L = w->g - lay->gg_g;
   uint64_t cf = CFRAME_RAW(vm_load8(w->mem, main_L + lay->L_cframe));
   for (unsigned i = 0; i < PARENT_SCAN && next < w->stack_hi; i++, next += 8) {
-    uint64_t L = vm_load8(w->mem, next + lay->cframe_L);
+    uint64_t L = cframe_thread(w, next);
     if (vm_plausible(L) && is_innermost_cframe(w, L, next))
       return L;
   }
@@ -362,93 +338,22 @@ static void emit_rest_of_cframes(struct vm_walk *w)
 
 /* ---- entry ---- */
 
-static bool cframe_on_stack(struct vm_walk *w, uint64_t cf)
-{
-  /* below sp: the interpreter's own pushes and calls */
-  return cf && cf + 256 >= w->sp && cf < w->stack_hi;
-}
-
-/* In a coroutine switch cur_L's cframe is 0 already, or still: the interpreter
- * holds L in its own frame (SAVE_L), at its stack pointer or a few words above
- * it within a helper; else the frame of the ended coroutine is left and its
- * resumer's is the next one. */
-static uint64_t switching_cframe(struct vm_walk *w, uint64_t *L)
-{
-  const struct vm_layout *lay = w->lay;
-  uint64_t ip = w->reg ? w->reg[TECS_REG_RIP] : 0;
-  if (ip < w->asm_lo || ip >= w->asm_hi)
-    return 0;
-  for (unsigned k = 0; k < 4; k++) {
-    uint64_t at = w->sp + 8 * k;
-    uint64_t L2 = vm_load8(w->mem, at + lay->cframe_L);
-    if (vm_thread_global(w->mem, lay, L2) != w->g)
-      continue;
-    uint64_t cf = CFRAME_RAW(vm_load8(w->mem, L2 + lay->L_cframe));
-    if (!cframe_on_stack(w, cf)) {
-      L2 = vm_load8(w->mem, at + lay->cframe_sizeof + lay->cframe_L);
-      if (vm_thread_global(w->mem, lay, L2) != w->g)
-        continue;
-      cf = CFRAME_RAW(vm_load8(w->mem, L2 + lay->L_cframe));
-    }
-    if (cframe_on_stack(w, cf)) {
-      *L = L2;
-      return cf;
-    }
-  }
-  return 0;
-}
-
-/* When lua_resume, or a call on another thread, has returned to C, cur_L still
- * is the thread that ended: the innermost C frame on this stack is one that its
- * thread calls its own. */
-static uint64_t left_cframe(struct vm_walk *w, uint64_t *L)
-{
-  uint64_t main_L = w->g - w->lay->gg_g;
-  uint64_t cf = CFRAME_RAW(vm_load8(w->mem, main_L + w->lay->L_cframe));
-  if (!cframe_on_stack(w, cf) ||
-      vm_load8(w->mem, cf + w->lay->cframe_L) != main_L)
-    return 0;
-  uint64_t p = w->sp & ~UINT64_C(7);
-  for (unsigned i = 0; i < PARENT_SCAN && p < cf; i++, p += 8) {
-    uint64_t L2 = vm_load8(w->mem, p + w->lay->cframe_L);
-    if (vm_plausible(L2) && is_innermost_cframe(w, L2, p)) {
-      *L = L2;
-      return p;
-    }
-  }
-  *L = main_L;
-  return cf;
-}
-
-uint64_t vm_live_cframe(struct vm_walk *w, uint64_t *L)
-{
-  const struct vm_layout *lay = w->lay;
-  if (!vm_is_global(w->mem, lay, w->g))
-    return 0;
-  uint64_t cur = vm_load8(w->mem, w->g + lay->g_cur_L);
-  if (!vm_plausible(cur) ||
-      vm_load1(w->mem, cur + lay->L_gct) != VM_GCT_THREAD ||
-      vm_load8(w->mem, cur + lay->L_glref) != w->g)
-    return 0;
-  uint64_t cf = CFRAME_RAW(vm_load8(w->mem, cur + lay->L_cframe));
-  if (cframe_on_stack(w, cf) &&
-      vm_load8(w->mem, cf + lay->cframe_L) == cur) { /* SAVE_L */
-    *L = cur;
-    w->vm.rule = 0;
-    return cf;
-  }
-  cf = switching_cframe(w, L);
-  w->vm.rule = cf ? 9 : 0;
-  return cf ? cf : left_cframe(w, L);
-}
-
 static void remember_stack(struct vm_walk *w)
 {
-  uint64_t stack = vm_load8(w->mem, w->L + w->lay->L_stack);
+  uint64_t stack = thread_stack(w, w->L);
   uint64_t base = vm_load8(w->mem, w->L + w->lay->L_base);
   uint64_t bytes = 8 * (uint64_t)vm_load4(w->mem, w->L + w->lay->L_stacksize);
   if (base > stack && base < stack + bytes)
     *w->memo = (struct vm_stack_memo){w->L, stack, bytes};
+}
+
+/* jit_base is NULL outside of traces (lj_obj.h), in LuaJIT 2.0 jit_L; vmstate
+ * hides a trace while the collector runs in it. */
+static bool in_compiled_code(struct vm_walk *w)
+{
+  const struct vm_layout *lay = w->lay;
+  uint16_t at = lay->g_jit_L != VM_ABSENT16 ? lay->g_jit_L : lay->g_jit_base;
+  return lay->hasjit && vm_ref(w->mem, lay, w->g + at) != 0;
 }
 
 /* Innermost frame, by where the thread was interrupted. */
@@ -456,7 +361,7 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   uint64_t ip = w->reg ? w->reg[TECS_REG_RIP] : 0;
   bool in_asm = ip >= w->asm_lo && ip < w->asm_hi;
-  if (w->vm.rule == 9) {
+  if (w->vm.rule == RULE_SWITCHING) {
     w->vm.vm_class = TECS_CLASS_VMASM;
     return leaf_saved(w, f, pc);
   }
@@ -464,9 +369,7 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     w->vm.vm_class = TECS_CLASS_VMASM;
     return leaf_in_asm(w, f, pc);
   }
-  /* jit_base is NULL outside of traces (lj_obj.h); vmstate hides a trace
-   * while the collector runs in it. */
-  if (vm_load8(w->mem, w->g + w->lay->g_jit_base)) {
+  if (in_compiled_code(w)) {
     if (leaf_in_trace(w, f, pc))
       return true;
     if (w->vm.error)
@@ -475,7 +378,7 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   } else {
     w->vm.vm_class = w->reg ? TECS_CLASS_C : TECS_CLASS_OUTER;
     /* vmstate says C only in functions that were called through Lua */
-    if (w->reg && w->vm.vmstate == ~(int32_t)w->lay->vmst_interp &&
+    if (w->reg && vm_state_interprets(w->lay, w->vm.vmstate) &&
         leaf_direct_call(w, f, pc))
       return true;
   }
@@ -488,6 +391,7 @@ void vm_walk_frames(struct vm_walk *w)
   w->count = 0;
   w->overlay_count = 0;
   w->trace_frame = 0;
+  w->misfit = false;
   memset(&w->vm, 0, sizeof w->vm);
   w->vm.g = w->g;
   w->vm.vmstate = (int32_t)vm_load4(w->mem, w->g + w->lay->g_vmstate);

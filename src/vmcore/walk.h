@@ -45,6 +45,7 @@ struct vm_walk {
   /* out */
   unsigned count;
   struct tecs_sample_vm vm;
+  bool misfit; /* a trace is not laid out as lay says: identify the VM anew */
   /* within the walk */
   uint64_t L;
   uint64_t cframe;      /* C frame of the run being emitted */

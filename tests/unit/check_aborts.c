@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/aborts_internal.h"
+#include "vmcore/value.h"
 
 /* ---- this process's memory, and objects in it ---- */
 
@@ -24,6 +25,7 @@ static uint64_t load(struct vm_mem *m, uint64_t addr, unsigned width)
 static struct vm_mem mem = {.load = load};
 static const struct vm_layout *lay;
 static const struct vm_texts *texts;
+static struct vm_ffnames words;
 static struct tecs_abort row;
 
 static _Alignas(8) uint8_t heap[1 << 16];
@@ -33,6 +35,7 @@ static void setup(void)
 {
   lay = vm_layout_get(0);
   texts = vm_texts_get(0);
+  vm_ffnames_listed(&words, 0);
   memset(&row, 0, sizeof row);
   memset(heap, 0, sizeof heap);
   heap_used = 0;
@@ -98,7 +101,7 @@ static uint64_t lua_function(uint64_t chunk, uint32_t first, uint32_t numline)
   uint8_t *pt = object(lay->pt_sizeof + 20, VM_GCT_PROTO);
   uint8_t *fn = object(64, VM_GCT_FUNC);
   put4(pt, lay->pt_sizebc, 5);
-  put8(pt, lay->pt_chunkname, chunk & VM_GCV_MASK);
+  put8(pt, lay->pt_chunkname, vm_value_obj(lay, chunk));
   put4(pt, lay->pt_firstline, first);
   if (numline != UINT32_MAX) {
     uint32_t lines[] = {0, 1, numline, 2};
@@ -176,7 +179,7 @@ START_TEST(test_every_error)
 {
   uint64_t info = _i == TRERR_NYIIR ? number(IR_CALLXS) : number(BC_FNEW);
   ck_assert_uint_eq(texts->traceerrs, ERRORS);
-  ck_assert_int_eq(aborts_reason(&mem, lay, texts, number(_i), info, &row),
+  ck_assert_int_eq(aborts_reason(&mem, lay, &words, number(_i), info, &row),
                    wanted[_i].severity);
   IS(reason, wanted[_i].text);
 }
@@ -184,28 +187,28 @@ END_TEST
 
 START_TEST(test_detail_of_bytecode)
 {
-  aborts_reason(&mem, lay, texts, number(TRERR_NYIBC), number(50), &row);
+  aborts_reason(&mem, lay, &words, number(TRERR_NYIBC), number(50), &row);
   IS(reason, "NYI: bytecode UCLO");
-  aborts_reason(&mem, lay, texts, number(TRERR_NYIBC), number(200), &row);
+  aborts_reason(&mem, lay, &words, number(TRERR_NYIBC), number(200), &row);
   IS(reason, "NYI: bytecode 200");
-  aborts_reason(&mem, lay, texts, number(TRERR_NYIBC), NIL, &row);
+  aborts_reason(&mem, lay, &words, number(TRERR_NYIBC), NIL, &row);
   IS(reason, "NYI: bytecode ?");
-  aborts_reason(&mem, lay, texts, number(TRERR_NYIBC), number(-1), &row);
+  aborts_reason(&mem, lay, &words, number(TRERR_NYIBC), number(-1), &row);
   IS(reason, "NYI: bytecode -1");
 }
 END_TEST
 
 START_TEST(test_detail_of_function)
 {
-  struct vm_texts other = *texts;
+  struct vm_ffnames other = words;
   uint64_t e = number(TRERR_NYIFFU);
-  aborts_reason(&mem, lay, texts, e, c_function(2), &row);
+  aborts_reason(&mem, lay, &words, e, c_function(2), &row);
   IS(reason, "NYI: unsupported variant of FastFunc assert");
-  aborts_reason(&mem, lay, texts, e, c_function(1), &row);
+  aborts_reason(&mem, lay, &words, e, c_function(1), &row);
   IS(reason, "NYI: unsupported variant of FastFunc C");
-  aborts_reason(&mem, lay, texts, e, string("x"), &row);
+  aborts_reason(&mem, lay, &words, e, string("x"), &row);
   IS(reason, "NYI: unsupported variant of FastFunc ?");
-  other.ffnames = 0; /* another build's numbers */
+  memset(other.at, 0, sizeof other.at); /* another build's numbers */
   aborts_reason(&mem, lay, &other, e, c_function(29), &row);
   IS(reason, "NYI: unsupported variant of FastFunc builtin#29");
 }
@@ -214,18 +217,18 @@ END_TEST
 START_TEST(test_thrown)
 {
   ck_assert_int_eq(
-      aborts_reason(&mem, lay, texts, string("not enough memory"), NIL, &row),
+      aborts_reason(&mem, lay, &words, string("not enough memory"), NIL, &row),
       TECS_SEVERITY_WARN);
   IS(reason, "not enough memory");
-  aborts_reason(&mem, lay, texts, NIL, NIL, &row);
+  aborts_reason(&mem, lay, &words, NIL, NIL, &row);
   IS(reason, "[nil]");
-  aborts_reason(&mem, lay, texts, number(99), NIL, &row);
+  aborts_reason(&mem, lay, &words, number(99), NIL, &row);
   IS(reason, "unknown trace error 99");
-  aborts_reason(&mem, lay, texts, number(-3), NIL, &row);
+  aborts_reason(&mem, lay, &words, number(-3), NIL, &row);
   IS(reason, "unknown trace error -3");
   char text[300];
   memset(text, 'e', sizeof text);
-  aborts_reason(&mem, lay, texts, string_n(text, sizeof text), NIL, &row);
+  aborts_reason(&mem, lay, &words, string_n(text, sizeof text), NIL, &row);
   ck_assert_uint_eq(row.reason_len, 128);
   ck_assert(!memcmp(row.reason + 123, "ee...", 5));
 }
@@ -234,16 +237,16 @@ END_TEST
 START_TEST(test_integers)
 {
   int64_t v;
-  ck_assert(aborts_int(number(7), &v) && v == 7);
-  ck_assert(aborts_int(number(-7), &v) && v == -7);
-  ck_assert(aborts_int((~UINT64_C(13) << 47) | 7, &v) && v == 7);
-  ck_assert(aborts_int((~UINT64_C(13) << 47) | 0xffffffff, &v) && v == -1);
-  ck_assert(!aborts_int(number(7.5), &v));
-  ck_assert(!aborts_int(number(1e300), &v));
-  ck_assert(!aborts_int(number((double)NAN), &v));
-  ck_assert(!aborts_int(number((double)INFINITY), &v));
-  ck_assert(!aborts_int(NIL, &v));
-  ck_assert(!aborts_int(string("7"), &v));
+  ck_assert(aborts_int(lay, number(7), &v) && v == 7);
+  ck_assert(aborts_int(lay, number(-7), &v) && v == -7);
+  ck_assert(aborts_int(lay, (~UINT64_C(13) << 47) | 7, &v) && v == 7);
+  ck_assert(aborts_int(lay, (~UINT64_C(13) << 47) | 0xffffffff, &v) && v == -1);
+  ck_assert(!aborts_int(lay, number(7.5), &v));
+  ck_assert(!aborts_int(lay, number(1e300), &v));
+  ck_assert(!aborts_int(lay, number((double)NAN), &v));
+  ck_assert(!aborts_int(lay, number((double)INFINITY), &v));
+  ck_assert(!aborts_int(lay, NIL, &v));
+  ck_assert(!aborts_int(lay, string("7"), &v));
 }
 END_TEST
 

@@ -343,8 +343,7 @@ START_TEST(test_other_numbering_is_left_alone)
   struct vm_layout other;
   names(program);
   other = *lay;
-  other.bc_max = 104;
-  other.bc_funcf = 96;
+  other.bc_max = 98; /* in no version */
   found_count = 0;
   vm_name_children(&m, &other, last_proto, collect, NULL);
   ck_assert_uint_eq(found_count, 0);

@@ -404,13 +404,13 @@ END_TEST
 /* Numbers by LuaJIT's own order: debug.getinfo and jit.util give the same. */
 START_TEST(test_builtins)
 {
-  ck_assert_ptr_null(vm_builtin_text(s, 0, 0));
-  ck_assert_ptr_null(vm_builtin_text(s, 0, 1));
-  ck_assert_str_eq(vm_builtin_text(s, 0, 2), "assert");
-  ck_assert_str_eq(vm_builtin_text(s, 0, 7), "ipairs");
-  ck_assert_str_eq(vm_builtin_text(s, 0, 222), "buffer.decode");
-  ck_assert_ptr_null(vm_builtin_text(s, 0, 223));
-  ck_assert_ptr_null(vm_builtin_text(s, UINT32_MAX, 2));
+  ck_assert_ptr_null(vm_builtin_text(s, 0, 0, 0));
+  ck_assert_ptr_null(vm_builtin_text(s, 0, 0, 1));
+  ck_assert_str_eq(vm_builtin_text(s, 0, 0, 2), "assert");
+  ck_assert_str_eq(vm_builtin_text(s, 0, 0, 7), "ipairs");
+  ck_assert_str_eq(vm_builtin_text(s, 0, 0, 222), "buffer.decode");
+  ck_assert_ptr_null(vm_builtin_text(s, 0, 0, 223));
+  ck_assert_ptr_null(vm_builtin_text(s, 0, UINT32_MAX, 2));
 }
 END_TEST
 
