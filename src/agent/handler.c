@@ -49,9 +49,15 @@ static struct capture_host host = {
 
 /* ---- */
 
+/* The child's segment is a new one, often at the old one's address, and its
+ * slots begin at generation 1 again: what was said to the parent's collector
+ * must not count as said. */
 void handler_forked(void)
 {
   busy = false;
+  for (unsigned i = 0; i < TECS_SLOTS; i++)
+    if (captures[i].slot) /* leaves untouched pages alone */
+      captures[i].slot = NULL;
 }
 
 static uint64_t signal_value(const siginfo_t *info)
