@@ -97,37 +97,31 @@ static bool open_by_build_id(const struct build_id *id, const char *root,
 
 /* ---- .gnu_debuglink ---- */
 
-/* Bitwise CRC-32 as in the gdb manual, "Separate Debug Files". */
-static uint32_t crc32_add(uint32_t crc, const uint8_t *p, size_t n)
+/* CRC-32 as in the gdb manual, "Separate Debug Files". */
+static void crc32_table(uint32_t table[256])
 {
-  static uint32_t table[256];
-
-  if (table[1] == 0) {
-    for (uint32_t i = 0; i < 256; i++) {
-      uint32_t c = i;
-      for (int k = 0; k < 8; k++)
-        c = (c & 1) != 0 ? (c >> 1) ^ UINT32_C(0xedb88320) : c >> 1;
-      table[i] = c;
-    }
+  for (uint32_t i = 0; i < 256; i++) {
+    uint32_t c = i;
+    for (int k = 0; k < 8; k++)
+      c = (c & 1) != 0 ? (c >> 1) ^ UINT32_C(0xedb88320) : c >> 1;
+    table[i] = c;
   }
-  crc = ~crc;
-  while (n-- > 0)
-    crc = table[(crc ^ *p++) & 255] ^ (crc >> 8);
-  return ~crc;
 }
 
 static bool file_has_crc(int fd, uint32_t want)
 {
   uint8_t buf[16384];
-  uint32_t crc = 0;
+  uint32_t table[256], crc = UINT32_MAX;
   off_t at = 0;
   ssize_t n;
 
+  crc32_table(table);
   while ((n = pread(fd, buf, sizeof buf, at)) > 0) {
-    crc = crc32_add(crc, buf, (size_t)n);
+    for (ssize_t i = 0; i < n; i++)
+      crc = table[(crc ^ buf[i]) & 255] ^ (crc >> 8);
     at += n;
   }
-  return n == 0 && crc == want;
+  return n == 0 && ~crc == want;
 }
 
 /* The name of the debug file and its checksum; NULL: no such section. */

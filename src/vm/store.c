@@ -14,7 +14,7 @@ enum result vm_store_new(struct target *t, struct vm_store **out)
   if (!s)
     return RESULT_NOMEM;
   s->target = t;
-  s->serial = ++serial;
+  s->serial = __atomic_add_fetch(&serial, 1, __ATOMIC_RELAXED);
   s->texts = interner_new();
   s->image_keys = interner_new();
   if (!s->texts || !s->image_keys || !vm_names_init(&s->places) ||
