@@ -102,6 +102,7 @@ src_libroom_target_la_SOURCES = \
 	src/target/proc.c \
 	src/target/read.c \
 	src/target/recorded.c \
+	src/target/relatives.c \
 	src/target/segment.c \
 	src/target/stop.c \
 	src/target/target.c \

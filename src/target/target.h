@@ -160,6 +160,21 @@ enum result target_traced(struct target *t, pid_t tracer, struct error *e);
 /* ---- relatives ---- */
 /* All descendants, parents first. */
 enum result target_children(struct target *t, struct target_tids *out);
+/* All processes that can be seen, in no order.  Fills (and grows) *out; IO,
+ * NOMEM, GONE. */
+enum result target_processes(struct target_tids *out);
+/* 0: no such process, or it has no parent here. */
+pid_t target_parent(pid_t pid);
+/* Do both run in the same memory (a child by vfork that has not executed yet)?
+ * false also when the system does not tell. */
+bool target_shares_memory(pid_t pid, pid_t other);
+/* The newest process or thread id (proc(5), loadavg): the same as before means
+ * that none was made.  0: this system does not tell. */
+pid_t target_newest_pid(void);
+/* Did the environment that the process was started with (its own, or its
+ * parent's when it was forked) hold `variable`, a text NAME=VALUE?  false when
+ * it can't be read, also for a moment within exec. */
+bool target_started_with(pid_t pid, const char *variable);
 
 /* ---- what runs in it ---- */
 /* A descriptor (O_RDWR) of the agent's segment.  NOAGENT: it is not loaded;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Threads of a process and its descendants.
+ * Threads of a process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -127,56 +127,4 @@ pid_t target_thread_ns_tid(struct target *t, pid_t tid)
     p = end + strspn(end, "\t ");
   }
   return inner;
-}
-
-/* Every process and its parent, in the order of /proc. */
-struct family {
-  struct target_tids pid, parent;
-};
-
-static enum result family_read(struct family *f)
-{
-  int proc = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (proc < 0)
-    return RESULT_IO;
-  enum result r = proc_numbers(proc, &f->pid);
-  for (size_t i = 0; r == RESULT_OK && i < f->pid.count; i++) {
-    char path[32];
-    struct proc_stat st = {0};
-    snprintf(path, sizeof path, "%d/stat", (int)f->pid.tid[i]);
-    if (!proc_stat_read(proc, path, &st))
-      st.ppid = 0; /* ended meanwhile: nobody's child */
-    r = target_tids_add(&f->parent, st.ppid);
-  }
-  close(proc);
-  return r;
-}
-
-static enum result add_children_of(const struct family *f, pid_t parent,
-                                   struct target_tids *out)
-{
-  for (size_t i = 0; i < f->pid.count; i++)
-    if (f->parent.tid[i] == parent &&
-        target_tids_add(out, f->pid.tid[i]) != RESULT_OK)
-      return RESULT_NOMEM;
-  return RESULT_OK;
-}
-
-enum result target_children(struct target *t, struct target_tids *out)
-{
-  struct family f = {0};
-  out->count = 0;
-  enum result r = family_read(&f);
-  if (r == RESULT_OK)
-    r = add_children_of(&f, t->pid, out);
-  /* Out grows while it is walked; a pid that was reused while /proc was read
-   * could close a circle, so it ends at the number of processes. */
-  for (size_t i = 0; r == RESULT_OK && i < out->count; i++) {
-    if (out->count > f.pid.count)
-      break;
-    r = add_children_of(&f, out->tid[i], out);
-  }
-  target_tids_free(&f.pid);
-  target_tids_free(&f.parent);
-  return r;
 }
