@@ -144,6 +144,7 @@ src_libroom_unwind_la_SOURCES = \
 	src/unwind/memory.c \
 	src/unwind/native.c \
 	src/unwind/sigmask.c \
+	src/unwind/unknown.c \
 	src/unwind/unwind.h \
 	src/unwind/unwind_internal.h \
 	src/unwind/unwinder.c \
@@ -153,6 +154,7 @@ src_libroom_unwind_la_CPPFLAGS = $(AM_CPPFLAGS) $(UNWIND_CFLAGS)
 noinst_LTLIBRARIES += src/libroom-profile.la
 src_libroom_profile_la_SOURCES = \
 	src/profile/aborts.c \
+	src/profile/join.c \
 	src/profile/profile.c \
 	src/profile/profile.h
 
@@ -168,11 +170,13 @@ src_libroom_merge_la_SOURCES = \
 
 noinst_LTLIBRARIES += src/libroom-session.la
 src_libroom_session_la_SOURCES = \
+	src/session/account.c \
 	src/session/agent.c \
 	src/session/beacon.c \
 	src/session/claim.c \
 	src/session/costs.c \
 	src/session/drain.c \
+	src/session/family.c \
 	src/session/find.c \
 	src/session/outside.c \
 	src/session/pages.c \
@@ -190,7 +194,8 @@ src_libroom_session_la_SOURCES = \
 	src/session/threads.c \
 	src/session/ticks.c \
 	src/session/trace.c \
-	src/session/wait.c
+	src/session/wait.c \
+	src/session/wall.c
 
 noinst_LTLIBRARIES += src/libroom-output.la
 src_libroom_output_la_SOURCES = \
@@ -259,6 +264,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/agentlib.c \
 	src/attach/attach_internal.h \
 	src/attach/closing.c \
+	src/attach/follow.c \
 	src/attach/formats.c \
 	src/attach/help.c \
 	src/attach/job.c \

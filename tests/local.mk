@@ -24,6 +24,7 @@ dist_check_SCRIPTS += tests/e2e/cases-prove.test
 dist_check_SCRIPTS += tests/e2e/cases.test
 dist_check_SCRIPTS += tests/e2e/demo.test
 dist_check_SCRIPTS += tests/e2e/flamegraph.test
+dist_check_SCRIPTS += tests/e2e/follow.test
 dist_check_SCRIPTS += tests/e2e/host.test
 dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
@@ -39,6 +40,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-wrk.test
 dist_check_SCRIPTS += tests/e2e/no-agent.test
 dist_check_SCRIPTS += tests/e2e/steer.test
 dist_check_SCRIPTS += tests/e2e/trace.test
+dist_check_SCRIPTS += tests/e2e/wall.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
 dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
@@ -166,6 +168,7 @@ EXTRA_DIST += \
 	tests/targets/host.c \
 	tests/targets/hotaborts.lua \
 	tests/targets/idle.lua \
+	tests/targets/kin.lua \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
 	tests/targets/nvim.lua \
@@ -175,6 +178,7 @@ EXTRA_DIST += \
 	tests/targets/segment.py \
 	tests/targets/threads.c \
 	tests/targets/vms.c \
+	tests/targets/waits.c \
 	tests/targets/wrk.lua \
 	tests/targets/zonecompat.lua \
 	tests/targets/zonehost.c \
@@ -415,6 +419,26 @@ tests_unit_check_shm_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_check_shm_LDADD = \
 	src/libroom-shm.la \
 	src/libroom-base.la \
+	$(CHECK_LIBS)
+
+unit_tests += tests/unit/check_family
+tests_unit_check_family_SOURCES = tests/unit/check_family.c tests/unit/fake_agent.h
+tests_unit_check_family_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_family_LDADD = \
+	src/libroom-session.la \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-capture.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs) \
 	$(CHECK_LIBS)
 
 unit_tests += tests/unit/check_steer

@@ -242,6 +242,8 @@ enum tecs_sample_flag {
   TECS_SAMPLE_STACK_CUT = 1u << 2, /* stack_max ended the copy */
   TECS_SAMPLE_ZONES_CUT = 1u << 3, /* there is a TECS_ZONE_GAP */
   TECS_SAMPLE_PAUSED = 1u << 4, /* control.paused was set: not to be counted */
+  TECS_SAMPLE_ASLEEP = 1u << 5, /* read from outside: of the registers, only the
+                                   stack pointer and the pc are known */
 };
 
 /* x86-64 registers in DWARF numbering, then the return address column. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
+ * TECS_AGENT=readable: where Yama lets a process be read by its ancestors
+ * alone, others of the same user may read this one.
  * TECS_AGENT="start,interval=1ms,duration=5s,output=/tmp/%p.folded": a session
  * without a second terminal.  The agent does not print: what it can't make
  * sense of is said in the segment, where `tecs-attach status` finds it.  The
@@ -8,6 +10,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "agent/profile_internal.h"
@@ -25,6 +28,7 @@ enum { KNOWN = sizeof known / sizeof known[0], OUTPUT = 4 };
 
 static struct {
   volatile uint32_t armed;
+  bool readable;
   char settings[SETTINGS_MAX]; /* split at the commas */
   const char *value[KNOWN];    /* into settings; NULL: not given */
 } asked;
@@ -64,18 +68,20 @@ static bool set(const char *word)
   return false;
 }
 
-static bool parse(const char *settings, bool *start)
+static bool parse(const char *settings, bool *start, bool *readable)
 {
   struct text t = text_in(asked.settings, sizeof asked.settings);
   text_add(&t, settings);
   bool ok = !t.cut, last = !*settings;
-  *start = false;
+  *start = *readable = false;
   for (char *word = asked.settings; ok && !last;) {
     size_t len = strcspn(word, ",");
     last = !word[len];
     word[len] = 0;
     if (!strcmp(word, "start"))
       *start = true;
+    else if (!strcmp(word, "readable"))
+      *readable = true;
     else
       ok = set(word);
     word += len + 1;
@@ -89,6 +95,14 @@ static bool to_stdout(void)
   return asked.value[OUTPUT] && !strcmp(asked.value[OUTPUT], "-");
 }
 
+/* prctl(2); fails where there is no Yama, and then nothing is needed.  Not
+ * inherited by a child. */
+void profile_autostart_forked(void)
+{
+  if (asked.readable)
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY, 0, 0, 0);
+}
+
 void profile_autostart_read(void)
 {
   bool start;
@@ -96,9 +110,11 @@ void profile_autostart_read(void)
   if (!settings || !*settings)
     return;
   /* settings without `start` do nothing: said, rather than left to be found */
-  if (!parse(settings, &start) || !start || to_stdout())
+  bool ok = parse(settings, &start, &asked.readable);
+  profile_autostart_forked();
+  if (!ok || !(start || asked.readable) || to_stdout())
     notice(TECS_REASON_BAD_ENV);
-  else
+  else if (start)
     atomic_release(&asked.armed, 1u);
 }
 

@@ -132,6 +132,8 @@ bool profile_usable(const struct api *api);
 int profile_open(lua_State *L);
 /* Reads TECS_AGENT; in the constructor. */
 void profile_autostart_read(void);
+/* In a child by fork: what does not hold there any more. */
+void profile_autostart_forked(void);
 /* Starts what TECS_AGENT asks for, once; when a VM has come up. */
 void profile_autostart(void);
 /* A fork child has no sessions. */

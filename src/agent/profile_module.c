@@ -103,6 +103,7 @@ int profile_open(lua_State *L)
 
 void profile_forked(void)
 {
+  profile_autostart_forked();
   sample_forked();
   trace_forked();
 }

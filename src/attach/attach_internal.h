@@ -83,6 +83,8 @@ struct options {
   bool from_inside; /* the agent has started us for the program itself */
   uint64_t vm;      /* then: its VM, 0: all */
   bool threads, vms;
+  bool follow; /* children too */
+  bool wall;   /* threads that sleep, too */
   bool lines, native, lua, zones, state;
   bool no_agent, require_agent;
   bool verbose, quiet;
@@ -142,8 +144,17 @@ struct session_options record_session_options(const struct options *o);
 
 /* ---- what the user is told (closing.c) ---- */
 
+/* What --follow adds to the sums of all its sessions. */
+struct follow_sums {
+  unsigned processes;  /* sampled */
+  unsigned outside;    /* of them: without an agent */
+  unsigned seen;       /* followed, with those in which no VM appeared */
+  uint64_t process_ns; /* for which they were sampled, added up */
+};
+
 struct closing {
   const struct session_account *acc;
+  const struct follow_sums *follow; /* NULL: one process */
   uint64_t interval_ns;
   const char *zone; /* NULL: none */
   bool stopped;     /* the target was in state T */
@@ -158,6 +169,8 @@ void closing_details(struct strbuf *b, const struct session_account *acc,
 uint64_t closing_own_peak(void);
 /* Why there are no samples; nothing is added when there are some. */
 void closing_why_empty(struct strbuf *b, const struct closing *c);
+/* Why sleeping threads could not be read; nothing is added when they could. */
+void closing_why_unread(struct strbuf *b, const struct session_account *acc);
 void closing_progress(struct strbuf *b, const struct session_account *acc);
 /* The same of a trace session. */
 void closing_trace_line(struct strbuf *b,
@@ -185,6 +198,8 @@ int signals_seen(void); /* the signal that raised the flag, 0: none */
 struct launch {
   bool trace;    /* trace aborts are counted from its start on */
   bool no_agent; /* the command is started as it is */
+  bool follow;   /* it and all that come from it are to be recognised */
+  char mark[64]; /* then: variable in their environment */
   pid_t pid;     /* 0: nothing launched */
   int wait_status;
   bool reaped;
@@ -248,6 +263,17 @@ bool job_ended_too_soon(struct job *j, enum result r);
 int job_end(struct job *j, enum result r);
 /* Nothing was launched, because of r. */
 int job_not_started(struct job *j, enum result r, enum status launch_status);
+
+/* ---- a process and all that come from it (follow.c) ---- */
+
+/* As session_run, for the job's process and all that come from it; each with a
+ * frame comm/pid outermost.  Ends with the duration, on signals_stop, when the
+ * session on the job's process is stopped, or when that and all others that
+ * are sampled have ended.  acc: all of them; elapsed_ns is the whole time.
+ * NOVM: in none of them in vm_wait_ns; errors of the first otherwise. */
+enum result follow_run(struct job *j, const struct session_options *o,
+                       struct profile *into, struct session_account *acc,
+                       struct follow_sums *sums, enum session_end *end);
 
 /* ---- trace aborts, alone or beside samples (tracing.c) ---- */
 

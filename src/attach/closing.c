@@ -82,12 +82,26 @@ static void samples_part(struct strbuf *b, const struct closing *c)
                   a->lua_partial);
 }
 
+static void asleep_part(struct strbuf *b, const struct session_account *a)
+{
+  if (a->asleep || a->asleep_filtered || a->asleep_unread)
+    strbuf_printf(b, "; %" PRIu64 " of sleeping threads", a->asleep);
+  if (a->waiting)
+    strbuf_printf(b, ", %" PRIu64 " more of threads that waited for a CPU",
+                  a->waiting);
+  if (a->asleep_filtered)
+    strbuf_printf(b, ", %" PRIu64 " outside the zone", a->asleep_filtered);
+  if (a->asleep_unread)
+    strbuf_printf(b, ", %" PRIu64 " could not be read", a->asleep_unread);
+}
+
 static void rate_part(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
   double seconds = (double)a->elapsed_ns / 1e9;
   strbuf_add_str(b, "; ");
-  hertz(b, seconds > 0 ? (double)a->ticks / seconds : 0);
+  double sampled = c->follow ? (double)c->follow->process_ns / 1e9 : seconds;
+  hertz(b, sampled > 0 ? (double)a->ticks / sampled : 0);
   strbuf_add_str(b, " of ");
   hertz(b, 1e9 / (double)c->interval_ns);
   strbuf_printf(b, " Hz for %.1f s", seconds);
@@ -105,9 +119,17 @@ static void rate_part(struct strbuf *b, const struct closing *c)
   }
 }
 
-static void seen_part(struct strbuf *b, const struct session_account *a)
+static void seen_part(struct strbuf *b, const struct closing *c)
 {
+  const struct session_account *a = c->acc;
   strbuf_add_str(b, "; ");
+  if (c->follow) {
+    strbuf_printf(b, "%u of %u processes", c->follow->processes,
+                  c->follow->seen);
+    if (c->follow->outside)
+      strbuf_printf(b, " (%u from outside)", c->follow->outside);
+    strbuf_add_str(b, ", ");
+  }
   counted(b, a->vms, "VM");
   if (a->unknown_vms)
     strbuf_printf(b,
@@ -138,8 +160,9 @@ void closing_line(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
   samples_part(b, c);
+  asleep_part(b, a);
   rate_part(b, c);
-  seen_part(b, a);
+  seen_part(b, c);
   strbuf_printf(b, "; engine %s", by_ptrace(a) ? "ptrace" : "agent");
   if (by_ptrace(a) && a->samples + a->filtered)
     times_part(b, a, ", stops");
@@ -181,7 +204,7 @@ uint64_t closing_own_peak(void)
 void closing_why_empty(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
-  if (a->samples || c->too_soon)
+  if (a->samples || a->asleep || c->too_soon)
     return;
   strbuf_add_str(b, "no samples: ");
   if (a->of_zone)
@@ -203,6 +226,16 @@ void closing_why_empty(struct strbuf *b, const struct closing *c)
     strbuf_add_str(b, "the target's busy threads block SIGURG");
   else
     strbuf_add_str(b, "the target was idle (no thread on a CPU)");
+}
+
+void closing_why_unread(struct strbuf *b, const struct session_account *a)
+{
+  if (a->asleep_denied)
+    strbuf_add_str(b, "sleeping threads could not be read: the system lets a "
+                      "process be read by its ancestors alone (Yama); run "
+                      "tecs-attach as root or with CAP_SYS_PTRACE, let it "
+                      "start the program, or start that with "
+                      "TECS_AGENT=readable");
 }
 
 void closing_progress(struct strbuf *b, const struct session_account *acc)

@@ -12,36 +12,42 @@
 #include <unistd.h>
 
 #include "attach/attach_internal.h"
+#include "base/clock.h"
 
 extern char **environ;
 
 /* Read by the agent (init.c). */
 #define TRACE_KEY "TECS_TRACE_FROM_START="
 
-static bool is_set_here(const char *variable)
+/* In the environment of all that come from the command. */
+#define FOLLOW_KEY "TECS_FOLLOW="
+
+/* Is the variable one of ours, by its name? */
+static bool is_set_here(const char *variable, char *const *ours)
 {
-  static const char *const key[] = {"LD_PRELOAD=", TRACE_KEY};
-  for (size_t i = 0; i < sizeof key / sizeof key[0]; i++)
-    if (!strncmp(variable, key[i], strlen(key[i])))
+  for (; *ours; ours++)
+    if (!strncmp(variable, *ours, strcspn(*ours, "=") + 1))
       return true;
   return false;
 }
 
-/* The environment with ours (NULL: not set) in place of its own; the array is
+/* The environment with ours (NULL ends them) in place of its own; the array is
  * the caller's. */
-static char **environ_with(char *preload, char *trace)
+static char **environ_with(char *const *ours)
 {
-  size_t n = 0, k = 0;
+  size_t n = 0, k = 0, own = 0;
   while (environ[n])
     n++;
-  char **env = calloc(n + 3, sizeof *env);
+  while (ours[own])
+    own++;
+  char **env = calloc(n + own + 1, sizeof *env);
   if (!env)
     return NULL;
   for (size_t i = 0; i < n; i++)
-    if (!is_set_here(environ[i]))
+    if (!is_set_here(environ[i], ours))
       env[k++] = environ[i];
-  env[k++] = preload;
-  env[k] = trace;
+  for (size_t i = 0; i < own; i++)
+    env[k++] = ours[i];
   return env;
 }
 
@@ -79,30 +85,52 @@ static enum result spawn_failed(int err, const char *command,
                    "cannot run '%s': %s", command, strerror(err));
 }
 
+/* The value of LD_PRELOAD, with its name. */
+static enum result preload_agent(struct strbuf *out, struct error *e)
+{
+  char lib[4096];
+  enum result r = agentlib_path(lib, sizeof lib, e);
+  if (r != RESULT_OK)
+    return r;
+  strbuf_add_str(out, "LD_PRELOAD=");
+  return agentlib_preload(getenv("LD_PRELOAD"), lib, out, e);
+}
+
+/* The command's environment; the array is the caller's, trace and preload are
+ * what it points into. */
+static char **environ_of(struct launch *l, char *preload, char trace[64])
+{
+  char *ours[4] = {NULL};
+  size_t n = 0;
+  if (preload)
+    ours[n++] = preload;
+  snprintf(trace, 64, TRACE_KEY "%d", (int)getpid());
+  if (l->trace)
+    ours[n++] = trace;
+  /* Nobody else has that one, also in other pid namespaces. */
+  snprintf(l->mark, sizeof l->mark, FOLLOW_KEY "%d.%llx", (int)getpid(),
+           (unsigned long long)clock_mono_ns());
+  if (l->follow)
+    ours[n++] = l->mark;
+  return environ_with(ours);
+}
+
 enum result launch_start(struct launch *l, char **command, bool quiet_stdout,
                          enum status *status, struct error *e)
 {
   struct strbuf preload = STRBUF_INIT;
-  char lib[4096], trace[64];
+  char trace[64];
   char **env = NULL;
   *status = STATUS_LAUNCH_FAILED;
-  enum result r = RESULT_OK;
-  if (!l->no_agent) {
-    r = agentlib_path(lib, sizeof lib, e);
-    if (r != RESULT_OK)
-      return r;
-    strbuf_add_str(&preload, "LD_PRELOAD=");
-    r = agentlib_preload(getenv("LD_PRELOAD"), lib, &preload, e);
-    if (r != RESULT_OK)
-      goto out;
-    snprintf(trace, sizeof trace, TRACE_KEY "%d", (int)getpid());
-    env = environ_with(preload.data, l->trace ? trace : NULL);
-  }
-  if (!l->no_agent && !env) {
+  enum result r = l->no_agent ? RESULT_OK : preload_agent(&preload, e);
+  if (r != RESULT_OK)
+    goto out;
+  env = environ_of(l, l->no_agent ? NULL : preload.data, trace);
+  if (!env) {
     r = error_set(e, RESULT_NOMEM, "no memory");
     goto out;
   }
-  int err = spawn(&l->pid, command, env ? env : environ, quiet_stdout);
+  int err = spawn(&l->pid, command, env, quiet_stdout);
   if (err) {
     l->pid = 0;
     r = spawn_failed(err, command[0], status, e);

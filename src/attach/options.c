@@ -93,14 +93,10 @@ static enum result set_zone(struct options *o, const char *v, struct error *e)
 
 static enum result set_mode(struct options *o, const char *v, struct error *e)
 {
-  (void)o;
-  if (!strcmp(v, "cpu"))
+  o->wall = !strcmp(v, "wall");
+  if (o->wall || !strcmp(v, "cpu"))
     return RESULT_OK;
-  if (!strcmp(v, "wall"))
-    return error_set(e, RESULT_USAGE,
-                     "--mode wall is not in this version; it samples threads "
-                     "on a CPU (--mode cpu)");
-  return error_set(e, RESULT_USAGE, "unknown mode '%s'; try --mode cpu", v);
+  return error_set(e, RESULT_USAGE, "unknown mode '%s'; try cpu or wall", v);
 }
 
 static enum result set_output(struct options *o, const char *v, struct error *e)
@@ -182,8 +178,13 @@ const struct option_row options_table[] = {
     FLAG(VERB_RECORD, 't', "threads", threads, true,
          "split by thread: a root frame name/tid"),
     FLAG(VERB_RECORD, 0, "vms", vms, true, "split by VM"),
+    FLAG(VERB_RECORD, 0, "follow", follow, true,
+         "children too: all that come from the process, split by process: a "
+         "root frame comm/pid"),
     CALL(VERB_RECORD, 0, "vm", "ADDRESS", set_vm, NULL),
-    CALL(VERB_RECORD, 0, "mode", "cpu", set_mode, "threads on a CPU (cpu)"),
+    CALL(VERB_RECORD, 0, "mode", "MODE", set_mode,
+         "cpu: threads on a CPU; wall: all threads, sleeping ones marked "
+         "[idle] (cpu)"),
     FLAG(VERB_RECORD, 0, "lines", lines, true,
          "Lua frames carry the current line, not the function's first"),
     FLAG(VERB_RECORD, 0, "no-native", native, false, "leave native frames out"),
@@ -223,8 +224,8 @@ const size_t options_count = sizeof options_table / sizeof options_table[0];
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "inject",     "follow", "inline", "weight",     "report", "batch", "diff",
-    "categories", "slow",   "frames", "frame-zone", "live",   "push",
+    "inject",     "inline", "weight", "report",     "batch", "diff",
+    "categories", "slow",   "frames", "frame-zone", "live",  "push",
 };
 
 /* ---- the parser ---- */
@@ -376,6 +377,10 @@ static enum result check_record(const struct options *o, struct error *e)
                      "--%s is about the table of trace aborts: it needs "
                      "--aborts FILE, or the verb trace",
                      o->benign ? "benign" : "by-cost");
+  if (o->aborts && o->follow)
+    return error_set(e, RESULT_USAGE,
+                     "--aborts is about one process: it does not go with "
+                     "--follow");
   if (o->aborts && o->output && !strcmp(o->aborts, o->output))
     return error_set(e, RESULT_USAGE,
                      "--aborts and --output name the same file, %s", o->output);

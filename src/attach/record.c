@@ -18,7 +18,8 @@ struct record {
   struct session_account acc;
   enum session_end end;
   struct tracing tracing; /* with --aborts */
-  bool too_soon;          /* the command ended before it could be sampled */
+  struct follow_sums follow;
+  bool too_soon; /* the command ended before it could be sampled */
 };
 
 struct session_options record_session_options(const struct options *o)
@@ -27,6 +28,7 @@ struct session_options record_session_options(const struct options *o)
       .interval_ns = o->interval_ns,
       .duration_ns = o->duration_ns,
       .vm_wait_ns = o->wait_ns,
+      .wall = o->wall,
       .by_thread = o->threads,
       .by_vm = o->vms,
       .vm = o->vm,
@@ -90,6 +92,14 @@ static enum result run_session(struct record *r)
 {
   struct session_options s = record_session_options(r->o);
   struct error *e = &r->job.error;
+  s.progress = on_progress;
+  s.progress_arg = s.arg = r;
+  if (r->o->follow) {
+    enum result all =
+        follow_run(&r->job, &s, r->profile, &r->acc, &r->follow, &r->end);
+    job_clear(&r->job);
+    return all;
+  }
   enum result res = job_reach(&r->job);
   if (res == RESULT_OK && r->o->aborts)
     res = tracing_begin(&r->tracing, r->job.target, e);
@@ -97,8 +107,6 @@ static enum result run_session(struct record *r)
     return res;
   if (r->job.outside)
     s.engine = SESSION_ENGINE_PTRACE;
-  s.progress = on_progress;
-  s.progress_arg = s.arg = r;
   if (r->o->aborts) {
     s.hit = on_hit;
     s.poll = on_poll;
@@ -139,12 +147,18 @@ static void close_account(const struct record *r)
   struct strbuf b = STRBUF_INIT;
   if (r->o->quiet)
     return;
+  if (r->o->follow)
+    c.follow = &r->follow;
   if (r->job.target) {
     c.stopped |= reach_stopped(r->job.target);
     if (r->end == SESSION_END_TARGET)
       job_tell_end(&r->job);
   }
   closing_why_empty(&b, &c);
+  if (b.len)
+    say("%s", strbuf_text(&b));
+  strbuf_clear(&b);
+  closing_why_unread(&b, &r->acc);
   if (b.len)
     say("%s", strbuf_text(&b));
   strbuf_clear(&b);
@@ -211,6 +225,7 @@ int record_run(const struct options *o)
   job_init(&r.job, o);
   r.job.child.trace = o->aborts != NULL;
   r.job.child.no_agent = o->no_agent;
+  r.job.child.follow = o->follow;
   enum result res = prepare(&r);
   if (res == RESULT_OK && o->command)
     res = launch_start(&r.job.child, o->command, !o->output, &status,

@@ -5,9 +5,10 @@
 
 static const char *const fixed_text[FIXED_COUNT] = {
     [FIXED_PARTIAL] = "[partial]",     [FIXED_TRUNCATED] = "[truncated]",
-    [FIXED_SIGNAL] = "[signal]",       [FIXED_START] = "_start",
-    [FIXED_THREAD] = "[thread start]", [FIXED_UNKNOWN] = "[unknown]",
-    [FIXED_VDSO] = "[vdso]",           [FIXED_CODE] = "[anonymous code]",
+    [FIXED_SIGNAL] = "[signal]",       [FIXED_IDLE] = "[idle]",
+    [FIXED_START] = "_start",          [FIXED_THREAD] = "[thread start]",
+    [FIXED_UNKNOWN] = "[unknown]",     [FIXED_VDSO] = "[vdso]",
+    [FIXED_CODE] = "[anonymous code]",
 };
 
 static void memory_free(void *companion)

@@ -151,6 +151,8 @@ static void compose(struct merging *g, struct merge_result *res)
     res->partial =
         res->partial || m->item[i - 1].frame == m->fixed[FIXED_PARTIAL];
   }
+  if (g->o->asleep)
+    add(g, m->fixed[FIXED_IDLE]);
   add_state(g, res->state);
 }
 

@@ -19,9 +19,10 @@ struct merge_options {
   bool native; /* native frames */
   bool lua;    /* Lua frames and builtins */
   bool zones;
-  bool state;              /* the _[N] frame */
-  bool lines;              /* current line instead of the first */
-  unsigned depth;          /* native and Lua frames kept, innermost first */
+  bool state;     /* the _[N] frame */
+  bool asleep;    /* the thread sleeps: [idle] is its innermost frame */
+  bool lines;     /* current line instead of the first */
+  unsigned depth; /* native and Lua frames kept, innermost first */
   const char *zone_prefix; /* NULL: every sample */
   const char *root;        /* frame put outermost (threads, VMs); NULL: none */
 };

@@ -21,6 +21,7 @@ struct profile {
   size_t count, cap;
   uint32_t *slot; /* index + 1; 0: free */
   size_t slots;   /* a power of two */
+  size_t newest;  /* that was added to last */
   uint64_t weight;
   struct profile_stack *sorted;
   struct idmap renamed; /* frame to frame */
@@ -142,9 +143,22 @@ enum result profile_add(struct profile *p, const uint32_t *frame, size_t count,
     if (r != RESULT_OK)
       return r;
   }
-  p->stack[index].weight += weight;
-  p->weight += weight;
+  p->newest = index;
+  profile_add_again(p, index, weight);
   return RESULT_OK;
+}
+
+size_t profile_newest(const struct profile *p)
+{
+  return p->newest;
+}
+
+void profile_add_again(struct profile *p, size_t stack, uint64_t weight)
+{
+  if (stack >= p->count)
+    return;
+  p->stack[stack].weight += weight;
+  p->weight += weight;
 }
 
 size_t profile_stack_count(const struct profile *p)

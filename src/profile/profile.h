@@ -30,6 +30,9 @@ struct interner *profile_frames(struct profile *p);
 /* OK or NOMEM, and then nothing changed.  A stack may have no frames. */
 enum result profile_add(struct profile *p, const uint32_t *frame, size_t count,
                         uint64_t weight);
+/* The stack that profile_add added to last, and another sample of it. */
+size_t profile_newest(const struct profile *p);
+void profile_add_again(struct profile *p, size_t stack, uint64_t weight);
 size_t profile_stack_count(const struct profile *p);
 uint64_t profile_weight(const struct profile *p); /* sum of all */
 /* Sorted by weight (most first), then by the text of the frames joined with
@@ -43,6 +46,12 @@ const struct profile_stack *profile_sorted(struct profile *p);
 enum result profile_rename(struct profile *p, uint32_t frame, const char *text);
 /* Text of a frame: its newest name, else what was interned. */
 const char *profile_frame_text(const struct profile *p, uint32_t frame);
+
+/* Adds the stacks of another profile under the names that they have by now,
+ * with the frame `root` outermost (NULL: none).  OK, or NOMEM with a part of
+ * them added. */
+enum result profile_join(struct profile *to, struct profile *from,
+                         const char *root);
 
 /* A companion lives as long as the profile: what the one who fills it
  * remembers about its frames.  profile_free ends it with `end`. */

@@ -194,6 +194,24 @@ static void tell(struct session *s, unsigned slot, const struct sample_view *v,
   s->o->hit(s->o->arg, &hit);
 }
 
+static void count_asleep(struct session_account *acc,
+                         const struct merge_result *res)
+{
+  if (res->verdict == MERGE_FILTERED)
+    acc->asleep_filtered++;
+  else
+    acc->asleep++;
+}
+
+/* A signal reaches a thread when that gets a CPU: until then it has been where
+ * the sample finds it. */
+static void add_waiting(struct session *s, struct slot *sl)
+{
+  profile_add_again(s->p, profile_newest(s->p), sl->waiting);
+  s->acc->waiting += sl->waiting;
+  sl->waiting = 0;
+}
+
 static void count(struct session *s, unsigned slot, const struct sample_view *v,
                   const struct merge_result *res)
 {
@@ -202,12 +220,18 @@ static void count(struct session *s, unsigned slot, const struct sample_view *v,
     s->slot[slot].gave = true;
     acc->threads++;
   }
+  if (slot == SLOT_WALL) {
+    count_asleep(acc, res);
+    return;
+  }
   if (res->verdict == MERGE_FILTERED) {
+    s->slot[slot].waiting = 0;
     acc->filtered++;
     acc->of_zone++;
     return;
   }
   acc->samples++;
+  add_waiting(s, &s->slot[slot]);
   acc->partial += res->partial;
   acc->lua_partial += lua_incomplete(v);
   if (s->o->hit)
@@ -225,9 +249,11 @@ static void sample(struct session *s, unsigned slot,
     s->acc->lost_bad++;
     return;
   }
-  if (steer_drops(s, &v))
+  o.asleep = slot == SLOT_WALL;
+  if (!o.asleep && steer_drops(s, &v))
     return;
-  costs_add(s->acc, v.sample->cost_ns);
+  if (!o.asleep)
+    costs_add(s->acc, v.sample->cost_ns);
   describe_vms(s, &v);
   unwind(s, &v);
   o.root = root(s, slot, &v, buf, sizeof buf);
@@ -240,8 +266,8 @@ static void sample(struct session *s, unsigned slot,
                           result_text(r));
 }
 
-static void record(struct session *s, unsigned slot,
-                   const struct tecs_record *rec)
+void drain_record(struct session *s, unsigned slot,
+                  const struct tecs_record *rec)
 {
   enum result r;
   s->acc->bytes += rec->len;
@@ -270,7 +296,7 @@ void drain_slot(struct session *s, unsigned i, uint64_t deadline)
   const struct tecs_record *rec;
   while (!s->failed && !s->image_gone && atomic_get(&shared->tail) < head &&
          (rec = shm_ring_peek(&s->shm, i, &bad))) {
-    record(s, i, rec);
+    drain_record(s, i, rec);
     shm_ring_consume(&s->shm, i, rec);
     if (deadline != UINT64_MAX && clock_mono_ns() > deadline &&
         !slot_half_full(s, i))

@@ -322,7 +322,7 @@ static void close_remote(struct session *s)
 static void search(struct session *s)
 {
   struct remote *r = s->remote;
-  static struct session_vm vm[TECS_VMS];
+  struct session_vm vm[TECS_VMS];
   struct vm_mem mem = {0};
   unsigned n = find_vms(s->t, vm);
   pages_begin(r->pages);

@@ -87,7 +87,7 @@ static enum result open_part(struct session *s, uint64_t patience)
   if ((r = vm_store_new(s->t, &s->vm)))
     return error_set(s->e, r, "cannot start a session: %s", result_text(r));
   target_comm(s->t, s->comm);
-  return RESULT_OK;
+  return wall_open(s);
 }
 
 static void start_clocks(struct session *s)
@@ -152,6 +152,7 @@ static void close_part(struct session *s, enum part_end why)
     slot_release(s, i);
   s->engine->close(s);
   ticks_free(s);
+  wall_close(s);
   vm_store_free(s->vm);
   unwinder_free(s->unwinder);
   modules_free(s->modules);

@@ -39,6 +39,7 @@ struct session_options {
   uint64_t interval_ns;
   uint64_t duration_ns; /* 0: until stopped or the target's end */
   uint64_t vm_wait_ns;  /* how long a VM may take to appear */
+  bool wall;            /* threads that sleep, too */
   bool by_thread;       /* a root frame name/tid */
   bool by_vm;
   uint64_t vm;      /* only samples in which this VM (g) runs; 0: all.  Whoever
@@ -59,7 +60,8 @@ struct session_options {
 /* Buckets of handler or stop times; 16 + 8 for each power of two up to 2^31. */
 enum { SESSION_COSTS = 240 };
 
-/* Sums.  When the session has ended, sent = samples + filtered + lost. */
+/* Sums.  When the session has ended, sent = samples + filtered + lost, and the
+ * profile has samples + asleep + waiting. */
 struct session_account {
   enum session_engine engine;
   uint64_t ticks;       /* of the clock */
@@ -81,6 +83,12 @@ struct session_account {
   uint64_t no_slot; /* ticks a running thread did not get, as too many threads
                        were running at once; not in sent */
   uint64_t blocked_threads; /* threads that block the signal: not sampled */
+  /* of sleeping threads, read from outside: */
+  uint64_t asleep;          /* in the profile */
+  uint64_t waiting;         /* more ticks that samples stand for, since their
+                               threads waited for a CPU */
+  uint64_t asleep_filtered; /* outside the zone prefix */
+  uint64_t asleep_unread;   /* could not be read */
   uint64_t elapsed_ns;      /* pauses left out */
   uint64_t paused_ns;
   uint64_t cpu_ns;      /* the collector's own CPU time */
@@ -88,6 +96,7 @@ struct session_account {
   unsigned vms;         /* at the same time, at most */
   unsigned unknown_vms; /* LuaJIT VMs of unknown layout, likewise */
   unsigned threads;     /* that gave samples */
+  bool asleep_denied;   /* reading them is not permitted */
   unsigned execs;       /* times the process became another program and the
                            session went on in it */
   uint64_t cost[SESSION_COSTS]; /* samples by the time that their handler took,
@@ -118,6 +127,45 @@ enum result session_run(struct target *t, const struct session_options *o,
                         const volatile sig_atomic_t *stop, struct profile *p,
                         struct session_account *acc, enum session_end *end,
                         struct error *e);
+
+/* Adds up two accounts: of sessions that ran beside each other, or, same, one
+ * after the other on one process. */
+void session_account_add(struct session_account *to,
+                         const struct session_account *from, bool same);
+
+/* ---- a process and all that come from it ---- */
+
+struct session_family;
+
+/* Follows `root`, everybody who comes from it from now on, and who comes from
+ * it already.  variable, a text NAME=VALUE that lives as long: who was started
+ * with it is one of them too, whoever its parent is; NULL: none.
+ * agents: they have agents; false: LuaJIT in their files is enough.
+ * GONE: there is no root, nor a variable; NOMEM, IO. */
+enum result session_family_new(pid_t root, const char *variable, bool agents,
+                               struct session_family **out, struct error *e);
+void session_family_free(struct session_family *f);
+/* To be called every few milliseconds until it returns NULL; cheap while
+ * nobody is made.  A process that can be sampled now: with an agent of its own
+ * in it, and a VM, or LuaJIT in its files; or, once, one with LuaJIT in its
+ * files in which no agent has appeared (*agent tells).  The target is the
+ * caller's until it is returned. */
+struct target *session_family_next(struct session_family *f, uint64_t now,
+                                   bool *agent);
+
+enum session_fate {
+  SESSION_FATE_NO_VM = 0,         /* that comes next when it has one */
+  SESSION_FATE_OTHER_PROGRAM = 1, /* that comes next when that can be sampled */
+  SESSION_FATE_GIVEN_UP = 2,      /* the same */
+};
+void session_family_return(struct session_family *f, struct target *t,
+                           enum session_fate fate, uint64_t now);
+/* Is there anybody who was made less than wait_ns ago and may still come next?
+ */
+bool session_family_waits(const struct session_family *f, uint64_t now,
+                          uint64_t wait_ns);
+/* How many processes there were so far. */
+unsigned session_family_seen(const struct session_family *f);
 
 /* ---- trace sessions ---- */
 

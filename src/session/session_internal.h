@@ -32,7 +32,14 @@ struct thread {
   uint64_t active;   /* time of the last look that found it changed */
   int slot;          /* -1: none */
   bool gave;         /* a sample, through a slot it no longer has */
-  unsigned blocked;  /* times in a row it was found to block the signal */
+  struct sleep {     /* mode wall */
+    char since[64];  /* schedstat as it was then; "": not known */
+    bool ended;      /* it has no stack any more */
+    bool kept;       /* in the profile; else filtered */
+    size_t stack;    /* of the profile */
+    uint64_t stack_lo, stack_hi; /* mapping that its stack lies in */
+  } sleep;
+  unsigned blocked; /* times in a row it was found to block the signal */
   uint64_t blocked_at;
 };
 
@@ -56,6 +63,8 @@ void thread_close(struct thread *th);
 enum gate thread_gate(struct target *t, struct thread *th, uint64_t now);
 /* Every how many ticks an idle thread is looked at. */
 unsigned threads_idle_divisor(size_t idle, uint64_t interval_ns);
+/* Text of schedstat now; false: it can't be read. */
+bool thread_schedstat(struct target *t, struct thread *th, char text[64]);
 bool thread_is_idle(const struct thread *th, uint64_t now);
 
 /* ---- slots.c: slots of the segment, and what was sent to each ---- */
@@ -66,10 +75,15 @@ struct slot {
   uint64_t sent;
   uint64_t given_up; /* of the sent: consumed, but not by the agent */
   uint64_t sent_at;
+  uint64_t waiting; /* mode wall: ticks since the last signal was sent, in which
+                       it had not arrived: the thread waits for a CPU */
   uint64_t named;
   bool gave;     /* a sample */
   char root[64]; /* frame that stands for the thread */
 };
+
+/* One more than the segment has: for threads that are read from outside. */
+#define SLOT_WALL TECS_SLOTS
 
 /* ---- drain.c ---- */
 
@@ -130,10 +144,12 @@ struct session {
   struct vm_store *vm;
   struct unwind_stack *stack;
   struct threads threads;
-  struct slot slot[TECS_SLOTS];
+  struct slot slot[TECS_SLOTS + 1];
   struct vm_info vms[TECS_VMS];
   struct unwind_vm unwind_vm[UINT8_MAX]; /* vm_count is 8 bits wide */
   unsigned rings;                        /* backed */
+
+  struct wall *wall; /* NULL: threads on a CPU only */
 
   uint64_t next_tick, tick_grid; /* when, and the grid point it belongs to */
   uint64_t tick_number;
@@ -268,6 +284,8 @@ bool slot_assign(struct session *s, struct thread *th, uint64_t now);
 void slot_release(struct session *s, unsigned i);
 /* May another signal be sent, or is the last one still on its way? */
 bool slot_ready(struct session *s, struct thread *th, uint64_t now);
+/* Gives it the thread's name. */
+void slot_name_root(struct session *s, struct slot *sl);
 /* Signals that have neither been answered nor given up. */
 uint64_t slot_outstanding(const struct session *s, unsigned i);
 /* Anything in the ring? */
@@ -287,11 +305,21 @@ void ticks_free(struct session *s);
 /* Processes what the rings hold until the deadline; a ring that is more than
  * half full does not wait. */
 void drain_rings(struct session *s, uint64_t deadline);
+void drain_record(struct session *s, unsigned slot,
+                  const struct tecs_record *rec);
 void drain_slot(struct session *s, unsigned i, uint64_t deadline);
 /* Takes over the segment's table of VMs. */
 void drain_vms(struct session *s);
 /* Maps again, unless done a moment ago.  Whether anything changed. */
 bool drain_refresh(struct session *s, uint64_t now);
+
+/* ---- wall.c ---- */
+
+/* For a part whose agent is open; nothing without mode wall. */
+enum result wall_open(struct session *s);
+void wall_close(struct session *s);
+/* A tick of a thread that does not run. */
+void wall_tick(struct session *s, struct thread *th);
 
 /* ---- wait.c ---- */
 

@@ -126,11 +126,16 @@ static int back_ring(struct session *s, int i)
   return -1;
 }
 
-static void name_root(struct session *s, struct slot *sl, uint64_t now)
+void slot_name_root(struct session *s, struct slot *sl)
 {
   char comm[16];
   target_thread_comm(s->t, sl->tid, comm);
   snprintf(sl->root, sizeof sl->root, "%s/%d", comm, (int)sl->tid);
+}
+
+static void name_root(struct session *s, struct slot *sl, uint64_t now)
+{
+  slot_name_root(s, sl);
   sl->named = now;
 }
 
@@ -198,6 +203,7 @@ bool slot_ready(struct session *s, struct thread *th, uint64_t now)
   uint64_t open = slot_outstanding(s, i);
   if (open == 0)
     return true;
+  sl->waiting += s->wall != NULL;
   if (now - sl->sent_at < ANSWER_TIMEOUT)
     return false;
   sl->sent_at = now;

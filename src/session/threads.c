@@ -55,6 +55,11 @@ static size_t read_kept(struct target *t, struct thread *th, int *fd,
   return (size_t)n;
 }
 
+bool thread_schedstat(struct target *t, struct thread *th, char text[64])
+{
+  return read_kept(t, th, &th->schedstat, "schedstat", text, 64) > 0;
+}
+
 /* 1 changed, 0 unchanged, -1 gone. */
 static int schedstat_changed(struct target *t, struct thread *th)
 {

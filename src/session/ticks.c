@@ -107,7 +107,8 @@ static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
 void ticks_fire(struct session *s, uint64_t now)
 {
   struct threads *ths = &s->threads;
-  unsigned divisor = threads_idle_divisor(s->idle, s->o->interval_ns);
+  unsigned divisor =
+      s->wall ? 1 : threads_idle_divisor(s->idle, s->o->interval_ns);
   size_t idle = 0;
   s->acc->ticks++;
   s->tick_number++;
@@ -118,6 +119,8 @@ void ticks_fire(struct session *s, uint64_t now)
     bool alive = true;
     if (!is_idle || (s->tick_number + k) % divisor == 0) {
       enum gate g = thread_gate(s->t, th, now);
+      if (g == GATE_IDLE)
+        wall_tick(s, th);
       alive = g != GATE_GONE && (g == GATE_IDLE || tick_thread(s, th, now));
     }
     if (alive)

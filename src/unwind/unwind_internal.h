@@ -71,6 +71,12 @@ enum step unwind_native_step(struct unwinder *u, uint64_t lookup);
 /* By the context that the kernel saved below a signal handler. */
 enum step unwind_signal_step(struct unwinder *u);
 
+/* ---- unknown.c ---- */
+
+/* Finds rbp where it is not known and the function at `lookup` needs it; false:
+ * it is known, or cannot be told. */
+bool unwind_find_frame(struct unwinder *u, uint64_t lookup);
+
 /* ---- vmframe.c ---- */
 
 void unwind_vm_begin(struct unwinder *u);

@@ -100,7 +100,10 @@ static enum step add_native(struct unwinder *u, struct unwind_stack *out,
     return STEP_END;
   }
   out->end = UNWIND_END_THREAD; /* if it ends here */
-  return unwind_native_step(u, lookup);
+  enum step step = unwind_native_step(u, lookup);
+  if (step == STEP_FAIL && unwind_find_frame(u, lookup))
+    step = unwind_native_step(u, lookup);
+  return step;
 }
 
 static enum step add_frame(struct unwinder *u, struct unwind_stack *out)
@@ -141,7 +144,9 @@ void unwind_sample(struct unwinder *u, const struct sample_view *s,
   u->s = s;
   u->vm = vm;
   memcpy(u->reg, s->sample->reg, sizeof u->reg);
-  u->known = (UINT32_C(1) << TECS_REGS) - 1;
+  u->known = s->sample->flags & TECS_SAMPLE_ASLEEP
+                 ? UINT32_C(1) << TECS_REG_RSP | UINT32_C(1) << TECS_REG_RIP
+                 : (UINT32_C(1) << TECS_REGS) - 1;
   u->exact = true;
   u->jumps = 0;
   unwind_vm_begin(u);

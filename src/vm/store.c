@@ -32,7 +32,7 @@ void vm_store_free(struct vm_store *s)
     return;
   if (s->late && s->late_end)
     s->late_end(s->late);
-  for (unsigned i = 0; i < TECS_SLOTS; i++) {
+  for (unsigned i = 0; i < VM_SLOTS; i++) {
     idmap_free(&s->slot[i].proto);
     idmap_free(&s->slot[i].string);
   }
@@ -139,7 +139,7 @@ static enum result record_areas(struct vm_store *s,
 enum result vm_store_record(struct vm_store *s, unsigned slot,
                             const struct tecs_record *rec)
 {
-  if (slot >= TECS_SLOTS)
+  if (slot >= VM_SLOTS)
     return RESULT_CORRUPT;
   switch (rec->type) {
   case TECS_RECORD_PROTO:
@@ -155,7 +155,7 @@ enum result vm_store_record(struct vm_store *s, unsigned slot,
 
 void vm_store_reset_slot(struct vm_store *s, unsigned slot)
 {
-  if (slot >= TECS_SLOTS)
+  if (slot >= VM_SLOTS)
     return;
   idmap_clear(&s->slot[slot].proto);
   idmap_clear(&s->slot[slot].string);

@@ -234,7 +234,7 @@ const char *vm_frame_text(struct vm_store *s, unsigned slot, uint32_t proto_id,
                           uint32_t pc, bool lines)
 {
   uint32_t index, id;
-  if (slot >= TECS_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
+  if (slot >= VM_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
     return NULL;
   uint32_t line = line_at(s->image[index], pc, lines);
   uint64_t key = (uint64_t)index << 33 | (uint64_t)lines << 32 | line;
@@ -256,7 +256,7 @@ bool vm_frame_place(const struct vm_store *s, unsigned slot, uint32_t proto_id,
                     struct vm_place *out)
 {
   uint32_t index;
-  if (slot >= TECS_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
+  if (slot >= VM_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
     return false;
   const struct vm_image *im = s->image[index];
   *out = (struct vm_place){.chunk = interner_text(s->texts, im->shown_id),

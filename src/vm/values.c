@@ -27,7 +27,7 @@ const char *vm_zone_text(struct vm_store *s, unsigned slot,
   uint32_t id;
   switch (z->kind) {
   case TECS_ZONE_STRING:
-    if (slot < TECS_SLOTS && z->value <= UINT32_MAX &&
+    if (slot < VM_SLOTS && z->value <= UINT32_MAX &&
         idmap_get(&s->slot[slot].string, z->value, &id))
       return interner_text(s->texts, id);
     return "[lost]";

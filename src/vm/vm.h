@@ -19,6 +19,10 @@
 #define VM_NAME_LIMIT 200u  /* bytes of a function's or zone's name */
 #define VM_CHUNK_LIMIT 240u /* bytes of a path or `=` chunk name */
 
+/* Slots that records may come from: those of the segment, and one of a
+ * collector's own. */
+#define VM_SLOTS (TECS_SLOTS + 1u)
+
 struct vm_store;
 
 /* t may be NULL (replay): then nothing is asked of a live process. */

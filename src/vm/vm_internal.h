@@ -64,7 +64,7 @@ struct vm_store {
   size_t image_count, image_cap;
   struct vm_names_table places, sources;
   struct idmap frame_texts; /* image and line to text */
-  struct vm_slot slot[TECS_SLOTS];
+  struct vm_slot slot[VM_SLOTS];
   struct vm_mcode_areas *mcode;
   size_t mcode_count;
   struct strbuf scratch;

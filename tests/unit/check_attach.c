@@ -353,9 +353,7 @@ START_TEST(test_not_in_this_version)
       "top 7",
       "dump 7",
       "report x",
-      "7 --mode wall",
       "7 --inject",
-      "7 --follow",
       "7 --inline",
       "7 --weight cpu",
       "7 --weight=cpu",
@@ -414,11 +412,12 @@ START_TEST(test_help_text)
                                       "status",          "pause",
                                       "resume",          "stop",
                                       "--aborts FILE",   "--benign",
-                                      "--samples",       "--by-cost"};
+                                      "--samples",       "--by-cost",
+                                      "--follow",        "--mode MODE"};
   for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
     ck_assert_msg(strstr(text, shown[i]) != NULL, "help lacks %s", shown[i]);
   static const char *const hidden[] = {
-      "--inject", "--follow", "wall", "alloc", "svg", "--push", "--vm ",
+      "--inject", "alloc", "svg", "--push", "--vm ",
   };
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
     ck_assert_msg(!strstr(text, hidden[i]), "help has %s", hidden[i]);
@@ -561,6 +560,48 @@ START_TEST(test_closing_line_full)
           "are sampled at once; 2 VMs (and 1 of a LuaJIT build that this "
           "version does not know), 3 threads (and 1 thread that blocks SIGURG, "
           "not sampled); engine agent, own CPU 2.5%");
+}
+END_TEST
+
+START_TEST(test_closing_line_wall)
+{
+  struct session_account a = plain;
+  a.asleep = 900;
+  a.waiting = 12;
+  struct closing c = {.acc = &a, .interval_ns = 1001001};
+  line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 900 of sleeping "
+              "threads, 12 more of threads that waited for a CPU; 999 of 999 "
+              "Hz for 5.0 s; 1 VM, 3 threads; engine agent, own CPU 2.5%");
+  a.waiting = 0;
+  a.asleep_filtered = 5;
+  a.asleep_unread = 6;
+  line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 900 of sleeping "
+              "threads, 5 outside the zone, 6 could not be read; 999 of 999 "
+              "Hz for 5.0 s; 1 VM, 3 threads; engine agent, own CPU 2.5%");
+  struct strbuf b = STRBUF_INIT;
+  closing_why_unread(&b, &a);
+  ck_assert_uint_eq(b.len, 0);
+  a.asleep_denied = true;
+  closing_why_unread(&b, &a);
+  ck_assert_ptr_nonnull(strstr(strbuf_text(&b), "CAP_SYS_PTRACE"));
+  strbuf_free(&b);
+}
+END_TEST
+
+/* 5 s of the clock, in which three processes were sampled for 10 s. */
+START_TEST(test_closing_line_follow)
+{
+  struct follow_sums f = {.processes = 3, .seen = 7, .process_ns = 10000000000};
+  struct session_account a = plain;
+  a.vms = 4;
+  struct closing c = {.acc = &a, .follow = &f, .interval_ns = 2000000};
+  line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 499.5 of 500 Hz "
+              "for 5.0 s; 3 of 7 processes, 4 VMs, 3 threads; engine agent, "
+              "own CPU 2.5%");
+  f.outside = 2;
+  line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 499.5 of 500 Hz "
+              "for 5.0 s; 3 of 7 processes (2 from outside), 4 VMs, 3 threads; "
+              "engine agent, own CPU 2.5%");
 }
 END_TEST
 
@@ -713,6 +754,8 @@ static TCase *other_case(void)
   tcase_add_test(tc, test_closing_line);
   tcase_add_test(tc, test_closing_line_slow);
   tcase_add_test(tc, test_closing_line_full);
+  tcase_add_test(tc, test_closing_line_wall);
+  tcase_add_test(tc, test_closing_line_follow);
   tcase_add_test(tc, test_closing_details);
   tcase_add_test(tc, test_why_empty);
   tcase_add_test(tc, test_progress);

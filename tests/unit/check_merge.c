@@ -21,6 +21,18 @@ START_TEST(test_simple)
 }
 END_TEST
 
+START_TEST(test_asleep)
+{
+  o.asleep = true;
+  build_simple(~1);
+  expect("_start;host_main;host_run;main chunk (a.lua);burn (a.lua:2);"
+         "[idle]_[C]");
+  o.state = false;
+  o.depth = 2; /* a mark is no frame */
+  expect("[truncated];main chunk (a.lua);burn (a.lua:2);[idle]");
+}
+END_TEST
+
 START_TEST(test_no_vm)
 {
   add_host(host_run, 0x200);
@@ -599,6 +611,7 @@ END_TEST
 static void add_tests(TCase *tc)
 {
   tcase_add_test(tc, test_simple);
+  tcase_add_test(tc, test_asleep);
   tcase_add_test(tc, test_no_vm);
   tcase_add_test(tc, test_builtin_with_native_code);
   tcase_add_test(tc, test_host_function_once);

@@ -141,6 +141,50 @@ static void end(void *companion)
   ended += *(int *)companion;
 }
 
+START_TEST(test_again)
+{
+  add("main;update", 2);
+  size_t update = profile_newest(p);
+  add("main;draw", 1);
+  size_t draw = profile_newest(p);
+  add("main;update", 1);
+  ck_assert_uint_eq(profile_newest(p), update);
+  profile_add_again(p, draw, 4);
+  profile_add_again(p, update, 1);
+  profile_add_again(p, 17, 1); /* there is none */
+  ck_assert_uint_eq(profile_weight(p), 9);
+  expect(0, "main;draw", 5);
+  expect(1, "main;update", 4);
+}
+END_TEST
+
+START_TEST(test_join_of_profiles)
+{
+  struct profile *whole = p;
+  p = profile_new();
+  add("main;update", 2);
+  add("main;late", 3);
+  ck_assert_int_eq(profile_rename(p, id("late"), "named"), RESULT_OK);
+  ck_assert_int_eq(profile_add(p, NULL, 0, 1), RESULT_OK);
+  struct profile *part = p;
+  p = whole;
+  add("update;main", 1); /* other ids for the same texts */
+  add("a/1;main;update", 5);
+  ck_assert_int_eq(profile_join(p, part, "a/1"), RESULT_OK);
+  ck_assert_int_eq(profile_join(p, part, NULL), RESULT_OK);
+  profile_free(part); /* nothing of it is needed any more */
+  ck_assert_uint_eq(profile_weight(p), 6 + 6 + 6);
+  ck_assert_uint_eq(profile_stack_count(p), 7);
+  expect(0, "a/1;main;update", 7);
+  expect(1, "a/1;main;named", 3);
+  expect(2, "main;named", 3);
+  expect(3, "main;update", 2);
+  expect(4, "", 1);
+  expect(5, "a/1", 1);
+  expect(6, "update;main", 1);
+}
+END_TEST
+
 START_TEST(test_companion)
 {
   int one = 1, ten = 10;
@@ -321,6 +365,8 @@ int main(void)
   tcase_add_test(tc, test_many_stacks);
   tcase_add_test(tc, test_stack_without_frames);
   tcase_add_test(tc, test_rename);
+  tcase_add_test(tc, test_again);
+  tcase_add_test(tc, test_join_of_profiles);
   tcase_add_test(tc, test_companion);
   tc = tcase_create("aborts");
   suite_add_tcase(s, tc);

@@ -569,6 +569,78 @@ START_TEST(test_children)
 }
 END_TEST
 
+static void body_vfork(void)
+{
+  ready((uint64_t)getpid());
+  pid_t pid = vfork();
+  if (pid == 0) {
+    for (;;) /* as one that hangs before its exec */
+      syscall(SYS_pause);
+  }
+  wait_forever();
+}
+
+START_TEST(test_relatives)
+{
+  uint64_t a, b;
+  pid_t before = target_newest_pid();
+  ck_assert_int_gt(before, 0);
+  struct child c = start(body_family, &a);
+  ck_assert_int_ne(target_newest_pid(), before);
+  ck_assert_int_eq(read(c.up, &b, sizeof b), sizeof b);
+  struct target_tids all = {0};
+  ck_assert_int_eq(target_processes(&all), RESULT_OK);
+  ck_assert(has_tid(&all, c.pid) && has_tid(&all, getpid()) &&
+            has_tid(&all, (pid_t)a));
+  target_tids_free(&all);
+  ck_assert_int_eq(target_parent(c.pid), getpid());
+  ck_assert_int_eq(target_parent(INT32_MAX), 0);
+  ck_assert(!target_shares_memory(c.pid, getpid())); /* forked */
+  kill((pid_t)a, SIGKILL);
+  kill((pid_t)b, SIGKILL);
+  stop(c);
+}
+END_TEST
+
+START_TEST(test_vforked)
+{
+  uint64_t pid;
+  struct child c = start(body_vfork, &pid);
+  struct target *t = open_ok(c.pid);
+  struct target_tids kids = {0};
+  for (int i = 0; i < 1000 && !kids.count; i++) {
+    usleep(1000);
+    ck_assert_int_eq(target_children(t, &kids), RESULT_OK);
+  }
+  ck_assert_uint_eq(kids.count, 1);
+  ck_assert(target_shares_memory(kids.tid[0], c.pid));
+  kill(kids.tid[0], SIGKILL);
+  target_tids_free(&kids);
+  target_close(t);
+  stop(c);
+}
+END_TEST
+
+START_TEST(test_environment)
+{
+  pid_t pid = fork();
+  if (pid == 0)
+    execle("/bin/sleep", "sleep", "20", NULL,
+           (char *[]){"A=1", "TECS_FOLLOW=12.3f", "Z=", NULL});
+  bool found = false;
+  for (int i = 0; i < 1000 && !found; i++, usleep(1000))
+    found = target_started_with(pid, "TECS_FOLLOW=12.3f");
+  ck_assert(found);
+  ck_assert(target_started_with(pid, "Z="));
+  ck_assert(!target_started_with(pid, "TECS_FOLLOW=12.3"));
+  ck_assert(!target_started_with(pid, "ECS_FOLLOW=12.3f"));
+  ck_assert(!target_started_with(pid, "TECS_FOLLOW=12.3ff"));
+  ck_assert(!target_started_with(INT32_MAX, "Z="));
+  kill(pid, SIGKILL);
+  waitpid(pid, NULL, 0);
+}
+END_TEST
+
 /* ---- the segment ---- */
 
 static int make_segment(pid_t pid)
@@ -701,6 +773,9 @@ static Suite *target_suite(void)
   tcase_add_test(tc, test_deleted_file);
   tcase_add_test(tc, test_luajit_static);
   tcase_add_test(tc, test_children);
+  tcase_add_test(tc, test_relatives);
+  tcase_add_test(tc, test_vforked);
+  tcase_add_test(tc, test_environment);
   tcase_add_test(tc, test_segment);
   tcase_add_test(tc, test_segment_closed_descriptor);
   tcase_add_test(tc, test_segment_inherited_descriptor);

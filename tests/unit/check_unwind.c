@@ -228,6 +228,71 @@ START_TEST(test_same_result_from_the_cache)
 }
 END_TEST
 
+/* ---- of a sleeping thread: rsp and rip alone are known ---- */
+
+static void forget_registers(void)
+{
+  sample.flags = TECS_SAMPLE_ASLEEP;
+  for (int i = 0; i < TECS_REGS; i++)
+    if (i != TECS_REG_RSP && i != TECS_REG_RIP)
+      sample.reg[i] = stack_end - 64 * (uint64_t)i; /* plausible, and wrong */
+}
+
+START_TEST(test_unknown_frame_pointer)
+{
+  level_a(5);
+  forget_registers();
+  unwind();
+  expect_levels(0);
+  expect_rooted(0);
+}
+END_TEST
+
+/* Leaves a frame of level_b, and what that called, further down. */
+__attribute__((noinline)) static int leaves_frames(int n)
+{
+  volatile char room[256];
+
+  room[0] = 1;
+  return level_b(n) + room[0];
+}
+
+/* Found through rbp alone, with old frames of others in its room. */
+__attribute__((noinline)) static int roomy(int n)
+{
+  volatile char *p = alloca((size_t)n * 256);
+
+  p[0] = 1;
+  return level_c(n) + p[0];
+}
+
+START_TEST(test_unknown_frame_pointer_among_old_frames)
+{
+  leaves_frames(5);
+  roomy(8);
+  forget_registers();
+  unwind();
+  expect_function(0, FN(trap));
+  expect_function(1, FN(level_c));
+  expect_function(2, FN(roomy));
+  expect_function(3, FN(test_unknown_frame_pointer_among_old_frames_fn));
+  expect_rooted(0);
+}
+END_TEST
+
+/* Nothing proves where it is when the stack does not lead to its end. */
+START_TEST(test_unknown_frame_pointer_without_an_end)
+{
+  level_a(5);
+  forget_registers();
+  sample.stack_len = (uint32_t)(sample.stack_len / 2) & ~7u;
+  unwind();
+  ck_assert_int_eq(result.end, UNWIND_END_PARTIAL);
+  expect_function(2, FN(level_b));
+  ck_assert_uint_eq(result.count, 3);
+}
+END_TEST
+
 static int recursive(int n);
 static int (*volatile recursive_again)(int) = recursive;
 
@@ -805,6 +870,9 @@ int main(void)
   tcase_add_test(t, test_chain_to_entry);
   tcase_add_test(t, test_same_result_from_the_cache);
   tcase_add_test(t, test_recursion_is_kept);
+  tcase_add_test(t, test_unknown_frame_pointer);
+  tcase_add_test(t, test_unknown_frame_pointer_among_old_frames);
+  tcase_add_test(t, test_unknown_frame_pointer_without_an_end);
   tcase_add_test(t, test_too_deep);
   tcase_add_test(t, test_stack_cut);
   tcase_add_test(t, test_no_native_part);
