@@ -139,6 +139,24 @@ src_libroom_vm_la_SOURCES = \
 	src/vm/vm.h \
 	src/vm/vm_internal.h
 
+noinst_LTLIBRARIES += src/libroom-lines.la
+src_libroom_lines_la_SOURCES = \
+	src/lines/align.c \
+	src/lines/decode.c \
+	src/lines/decode.h \
+	src/lines/lines.c \
+	src/lines/lines.h \
+	src/lines/lines_internal.h \
+	src/lines/loopmap.c \
+	src/lines/map.c \
+	src/lines/model.c \
+	src/lines/ops.c \
+	src/lines/ops.h \
+	src/lines/parts.c \
+	src/lines/tables.c \
+	src/lines/tables.h
+lines_libs = $(ZYDIS_LIBS) -lm
+
 noinst_LTLIBRARIES += src/libroom-unwind.la
 src_libroom_unwind_la_SOURCES = \
 	src/unwind/memory.c \

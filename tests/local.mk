@@ -155,6 +155,28 @@ EXTRA_DIST += \
 	tests/lib/fold.py \
 	tests/lib/tap.sh \
 	tests/lib/zones.py \
+	tests/lines/pack \
+	tests/lines/learned/A.lnf \
+	tests/lines/learned/B.lnf \
+	tests/lines/learned/C.lnf \
+	tests/lines/learned/D.lnf \
+	tests/lines/learned/E.lnf \
+	tests/lines/learned/ack.lnf \
+	tests/lines/learned/clos2.lnf \
+	tests/lines/learned/closures.lnf \
+	tests/lines/learned/conv.lnf \
+	tests/lines/learned/ffirec.lnf \
+	tests/lines/learned/life.lnf \
+	tests/lines/learned/shapes.lnf \
+	tests/lines/learned/stack.lnf \
+	tests/lines/learned/vec2.lnf \
+	tests/lines/learned/words.lnf \
+	tests/lines/unseen/iters.lnf \
+	tests/lines/unseen/nbody.lnf \
+	tests/lines/unseen/nsieve.lnf \
+	tests/lines/unseen/recur.lnf \
+	tests/lines/unseen/strings.lnf \
+	tests/lines/unseen/vec3.lnf \
 	tests/names/measure \
 	tests/names/measure.c \
 	tests/names/truth.py \
@@ -355,6 +377,23 @@ tests_unit_check_late_LDADD = \
 	$(LUAJIT_LIBS) \
 	$(CHECK_LIBS)
 endif
+
+unit_tests += tests/unit/check_lines
+tests_unit_check_lines_SOURCES = \
+	tests/unit/check_lines.c \
+	tests/lines/fixture.c \
+	tests/lines/fixture.h \
+	tests/lines/score.c \
+	tests/lines/score.h
+tests_unit_check_lines_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_unit_check_lines_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_lines_LDADD = \
+	src/libroom-lines.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(lines_libs) \
+	$(CHECK_LIBS)
 
 unit_tests += tests/unit/check_merge
 tests_unit_check_merge_SOURCES = tests/unit/check_merge.c tests/unit/fake_sample.h

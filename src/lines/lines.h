@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Which bytecode, line and inlined functions a machine instruction of a trace
+ * belongs to.  Pure functions over an image of the trace: nothing here reads a
+ * process.
+ *
+ * LuaJIT keeps a trace's IR but not which machine instructions came from which
+ * IR instruction.  The backend emits them in order, so each IR instruction
+ * owns a contiguous, possibly empty, run of machine instructions between the
+ * offsets that the snapshots have (lj_asm.c, asm_snap_prev).  The most likely
+ * runs are found from what each kind of IR instruction was seen to become
+ * (tables learned from an instrumented VM, tests/lines/README.md), and how
+ * likely they are is the confidence.  Which bytecode an IR instruction was
+ * recorded for stands in the record log: for each recorded bytecode the first
+ * IR reference that it could use.  Copies that loop unrolling makes
+ * (lj_opt_loop.c) are traced back to the instruction they copy.
+ *
+ * Typical use, once per trace:
+ *
+ *   lines_model_new(&model, e)            once per thread that aligns
+ *   lines_map_new(model, &trace, &map, e) or lines_map_infer() without a log
+ *   lines_map_at(map, pc - mcode_addr)    per sample, O(log n)
+ *   lines_map_chain(map, place->event, ...)
+ */
+#ifndef LINES_LINES_H
+#define LINES_LINES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/result.h"
+#include "util/error.h"
+
+/* IR opcode numbers, by the versions that share them (lj_ir.h, IRDEF). */
+enum lines_irset {
+  LINES_IR_20,           /* 2.0.x: 94 */
+  LINES_IR_21_BETA,      /* 2.1.0-beta1 to beta3: 100 */
+  LINES_IR_21_NO_ALEN,   /* 2020, Tarantool's fork: 99 */
+  LINES_IR_21_NO_TMPREF, /* mid 2020 to mid 2021: 100 */
+  LINES_IR_21            /* since July 2021, OpenResty's fork: 101 */
+};
+
+#define LINES_REF_BIAS 0x8000u /* lj_ir.h, REF_BIAS */
+#define LINES_NO_PROTO UINT32_MAX
+#define LINES_NO_EVENT UINT32_MAX
+
+/* A snapshot (lj_jit.h, SnapShot). */
+struct lines_snap {
+  uint32_t mapofs; /* of its entries in the snapshot map */
+  uint16_t ref;    /* first IR reference behind it */
+  uint16_t mcofs;  /* offset of its machine code; not read without has_mcofs */
+  uint8_t nent;    /* entries; two more words hold pc and base (SNAP_PC) */
+};
+
+/* A recorded bytecode: what a listener of the event "record" sees before it
+ * (lj_trace.c, trace_state), in the order of recording.  Events of recording
+ * attempts that failed are not given. */
+struct lines_event {
+  uint32_t ref;   /* J->cur.nins: the first IR reference it may use */
+  uint32_t depth; /* J->framedepth */
+  uint32_t proto; /* id, the caller's own; LINES_NO_PROTO: a builtin's header
+                     (FUNCC), outside all prototypes */
+  uint32_t pc;    /* index of the bytecode in it; not read for a builtin */
+  uint32_t line;  /* of that bytecode; 0: not known */
+};
+
+/* An image of a GCtrace.  Everything belongs to the caller and is only read;
+ * none of it is believed. */
+struct lines_trace {
+  enum lines_irset irset;
+  bool has_mcofs; /* snapshots know their machine code (since March 2020) */
+  bool gc64;      /* 64-bit constants take two slots, frames too (LJ_GC64) */
+  uint32_t traceno;
+  const uint8_t *mcode; /* szmcode bytes */
+  uint32_t szmcode;
+  const uint8_t *ir; /* 8 bytes each for [nk, nins) (lj_ir.h, IRIns) */
+  uint32_t nk, nins; /* biased */
+  const struct lines_snap *snap;
+  uint32_t nsnap;
+  const uint32_t *snapmap; /* read by lines_map_infer alone */
+  uint32_t nsnapmap;
+  const struct lines_event *event; /* read by lines_map_new alone */
+  uint32_t nevent;
+};
+
+/* What may be said of an instruction. */
+enum lines_level {
+  LINES_LEVEL_LINE,     /* event, its line and chain */
+  LINES_LEVEL_FUNCTION, /* fn_event's function and the chain outside of it */
+  LINES_LEVEL_TRACE     /* no more than that it is in this trace */
+};
+#define LINES_SHOWN 0.9f /* confidence from which something is said */
+
+enum lines_flag {
+  LINES_ENTRY = 1,  /* belongs to the trace's entry: registers taken over from
+                       the parent; counted to the first bytecode */
+  LINES_EXIT = 2,   /* belongs to its end: the jump into the linked trace;
+                       counted to the last bytecode */
+  LINES_LOOP = 4,   /* in the loop part, a copy of what was recorded */
+  LINES_BUILTIN = 8 /* event is a builtin's; line and function are those of
+                       the function that calls it */
+};
+
+struct lines_place {
+  uint32_t ofs;      /* of the instruction in the machine code */
+  uint32_t event;    /* with the most likely line; LINES_NO_EVENT: none */
+  uint32_t fn_event; /* with the most likely function */
+  float line_conf;   /* probability of the line, 0 to 1 */
+  float fn_conf;     /* of the function */
+  uint32_t flags;    /* enum lines_flag */
+};
+
+struct lines_map {
+  const struct lines_place *place;
+  uint32_t nplace;
+  uint32_t szmcode;
+  const struct lines_event *event; /* a copy, or what was inferred */
+  uint32_t nevent;
+  bool inferred; /* by lines_map_infer */
+  /* Snapshots whose position lies on the inferred path, of all that could be
+   * checked; both 0 with a log. */
+  uint32_t anchors_held, anchors;
+  uint32_t regions;    /* between snapshots, with instructions */
+  uint32_t infeasible; /* of them: not aligned, their places have no event */
+  /* Log of how much likelier its instructions are as what this IR becomes than
+   * as just any, per instruction.  Traces have 1.8 to 4; the IR of one with the
+   * code of another, below 1 (tests/lines).  Below LINES_MIN_FIT no map is
+   * made. */
+  float fit;
+};
+#define LINES_MIN_FIT 1.2f
+
+struct lines_model;
+
+/* The learned tables, smoothed, and room to work: some MB at most, not to be
+ * used by two threads at once. */
+enum result lines_model_new(struct lines_model **out, struct error *e);
+void lines_model_free(struct lines_model *m);
+
+/* Aligns a trace that has a record log.
+ * RESULT_OK: *out is the caller's, to be freed with lines_map_free().
+ * RESULT_CORRUPT: the parts do not fit each other (machine code that does not
+ * decode, belongs to another trace or is not what such IR becomes, snapshots
+ * out of order, IR that is none); RESULT_UNSUPPORTED: no such opcode set;
+ * RESULT_NOTFOUND: no log; RESULT_NOMEM. */
+enum result lines_map_new(struct lines_model *m, const struct lines_trace *t,
+                          struct lines_map **out, struct error *e);
+void lines_map_free(struct lines_map *map);
+
+/* The place of an offset in the machine code: the instruction that starts at
+ * or before it.  NULL: outside. */
+const struct lines_place *lines_map_at(const struct lines_map *map,
+                                       uint64_t ofs);
+/* NULL is LINES_LEVEL_TRACE. */
+enum lines_level lines_place_level(const struct lines_map *map,
+                                   const struct lines_place *p);
+
+/* The frames that the trace itself has at an event, outermost first: the
+ * events of the calls and, last, the event itself.  Writes at most max, the
+ * innermost ones; returns how many there are, 0 for an event that is none.
+ * Frames below the first one's depth stand in snapshot 0 and on the stack. */
+size_t lines_map_chain(const struct lines_map *map, uint32_t event,
+                       uint32_t *out, size_t max);
+
+#endif
