@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+
 #include "lines/lines_internal.h"
 
 enum { EVENTS_MAX = 1 << 20 };
@@ -14,6 +16,33 @@ enum result lines_map_new(struct lines_model *m, const struct lines_trace *t,
   enum result r = lines_parts_read(t, &parts, e);
   if (r == RESULT_OK)
     r = lines_map_make(m, &parts, t->event, t->nevent, out, e);
+  lines_parts_free(&parts);
+  return r;
+}
+
+enum result lines_map_infer(struct lines_model *m, const struct lines_trace *t,
+                            const struct lines_code *code,
+                            struct lines_map **out, struct error *e)
+{
+  struct lines_parts parts;
+  struct lines_path path = {0};
+  *out = NULL;
+  if (!t->gc64)
+    return error_set(e, RESULT_UNSUPPORTED,
+                     "trace %u has no record log, and paths are inferred in "
+                     "GC64 builds only",
+                     t->traceno);
+  enum result r = lines_parts_read(t, &parts, e);
+  if (r == RESULT_OK)
+    r = lines_path_find(m, &parts, code, &path, e);
+  if (r == RESULT_OK)
+    r = lines_map_make(m, &parts, path.event, path.nevent, out, e);
+  if (r == RESULT_OK) {
+    (*out)->inferred = true;
+    (*out)->anchors = path.anchors;
+    (*out)->anchors_held = path.held;
+  }
+  free(path.event);
   lines_parts_free(&parts);
   return r;
 }

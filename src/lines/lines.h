@@ -84,6 +84,46 @@ struct lines_trace {
   uint32_t nevent;
 };
 
+/* Bytecode numbers, by the versions that share them (lj_bc.h, BCDEF). */
+enum lines_bcset {
+  LINES_BC_20,     /* 2.0.x: 93 */
+  LINES_BC_21,     /* 2.1 and its forks: 97 */
+  LINES_BC_21_2026 /* since July 2026: 104 */
+};
+
+/* A prototype that the trace may have run through. */
+struct lines_proto {
+  uint32_t id;          /* for events; the caller's own */
+  uint64_t addr;        /* of the GCproto */
+  uint64_t bcaddr;      /* of its bytecode, header first */
+  const uint32_t *bc;   /* nbc instructions, as they are or were */
+  const uint32_t *line; /* of each; NULL: not known */
+  uint32_t nbc;
+  /* Constants: numbers as their bits, objects by address, in the order of the
+   * operands that name them (lj_obj.h, proto_knumtv and proto_kgc of ~i).
+   * None: not known, and not asked about. */
+  const uint64_t *kn, *kgc;
+  uint32_t nkn, nkgc;
+};
+/* A function object. */
+struct lines_func {
+  uint64_t addr;  /* of the GCfunc */
+  uint32_t proto; /* index in lines_code.proto; LINES_NO_PROTO: a builtin or
+                     another C function */
+};
+/* The bytecode that a root trace's patch hides (GCtrace.startins). */
+struct lines_start {
+  uint32_t traceno, startins;
+};
+/* What a trace without a log is inferred from, besides itself. */
+struct lines_code {
+  enum lines_bcset bcset;
+  const struct lines_proto *proto;
+  const struct lines_func *func;
+  const struct lines_start *start;
+  uint32_t nproto, nfunc, nstart;
+};
+
 /* What may be said of an instruction. */
 enum lines_level {
   LINES_LEVEL_LINE,     /* event, its line and chain */
@@ -146,6 +186,15 @@ void lines_model_free(struct lines_model *m);
  * RESULT_NOTFOUND: no log; RESULT_NOMEM. */
 enum result lines_map_new(struct lines_model *m, const struct lines_trace *t,
                           struct lines_map **out, struct error *e);
+/* The same for a trace without a log, compiled before anyone listened: infers
+ * the path through the bytecode that the recorder took, from the IR, from
+ * constants in it, and from the snapshots, which name positions on it.
+ * Lines are shown only when all snapshots lie on the path.  GC64 only.
+ * Returns as lines_map_new(); RESULT_NOTFOUND: no path was found (a prototype
+ * is missing, or bytecodes that were not met in learning). */
+enum result lines_map_infer(struct lines_model *m, const struct lines_trace *t,
+                            const struct lines_code *code,
+                            struct lines_map **out, struct error *e);
 void lines_map_free(struct lines_map *map);
 
 /* The place of an offset in the machine code: the instruction that starts at

@@ -5,6 +5,7 @@
 #ifndef LINES_INTERNAL_H
 #define LINES_INTERNAL_H
 
+#include "lines/bytecode.h"
 #include "lines/decode.h"
 #include "lines/lines.h"
 #include "lines/ops.h"
@@ -37,6 +38,16 @@ void lines_parts_free(struct lines_parts *p);
 /* The IR instruction at a reference, NULL: not one. */
 const struct lines_ir *lines_parts_ir(const struct lines_parts *p,
                                       uint32_t ref);
+
+struct lines_path_scores;
+/* NULL slots are filled when first asked for. */
+struct lines_model {
+  double class_total, regs_total; /* what is met anywhere: model.c */
+  double class_n[LINES_CLASS_COUNT];
+  double regs_n[LINES_REGS_COUNT];
+  struct lines_scores *scores[LINES_KIND(LINES_OP_ALL, 0, 0, 0)];
+  struct lines_path_scores *path[LINES_PATH(LINES_BC_ALL, 0)];
+};
 
 /* model.c: how likely a kind of IR instruction becomes a run of so many
  * instructions (len), with such an instruction in it (emit, relative to its
@@ -77,6 +88,27 @@ void lines_alignment_free(struct lines_alignment *a);
  * it is a copy of, 0: not known.  Indexed as parts' ir; NULL without a loop or
  * memory. */
 enum result lines_loop_map(const struct lines_parts *p, uint16_t **out);
+
+/* path_model.c: log of how likely a bytecode is recorded as so many IR
+ * instructions (len), and as such a one (ir, by LINES_PATH_KIND). */
+struct lines_path_scores {
+  float len[LINES_PATH_LENGTHS];
+  float ir[LINES_PATH_KIND(LINES_OP_COUNT, 0, 0)];
+};
+/* NULL: no memory. */
+const struct lines_path_scores *lines_path_scores(struct lines_model *m,
+                                                  unsigned path);
+double lines_path_length(const struct lines_path_scores *s, uint32_t n);
+
+/* path.c: the log that the recorder would have left.  *events is the
+ * caller's. */
+struct lines_path {
+  struct lines_event *event;
+  uint32_t nevent, anchors, held;
+};
+enum result lines_path_find(struct lines_model *m, const struct lines_parts *p,
+                            const struct lines_code *code,
+                            struct lines_path *out, struct error *e);
 
 /* map.c */
 enum result lines_map_make(struct lines_model *m, const struct lines_parts *p,

@@ -10,14 +10,8 @@
 
 #include "lines/lines_internal.h"
 
-enum { LEVELS = 4, KINDS = LINES_KIND(LINES_OP_ALL, 0, 0, 0) };
-
-struct lines_model {
-  double class_total, regs_total;
-  double class_n[LINES_CLASS_COUNT];
-  double regs_n[LINES_REGS_COUNT];
-  struct lines_scores *scores[KINDS]; /* made when first asked for */
-};
+enum { LEVELS = 4 };
+#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* Opcodes that the tables do not have, with one that is compiled the same way
  * (lj_asm.c, asm_ir; lj_asm_x86.h). */
@@ -222,7 +216,9 @@ enum result lines_model_new(struct lines_model **out, struct error *e)
 
 void lines_model_free(struct lines_model *m)
 {
-  for (unsigned i = 0; m && i < KINDS; i++)
+  for (size_t i = 0; m && i < COUNT(m->scores); i++)
     free(m->scores[i]);
+  for (size_t i = 0; m && i < COUNT(m->path); i++)
+    free(m->path[i]);
   free(m);
 }

@@ -53,4 +53,25 @@ extern const struct lines_counts lines_count_class;  /* what: class */
 extern const struct lines_counts lines_count_last;   /* class of a run's last */
 extern const struct lines_counts lines_count_regs;   /* class, and LINES_REGS */
 
+/* What bytecodes were recorded as: a path is a bytecode and an enum lines_way.
+ */
+#define LINES_PATH(bc, way) ((bc)*3 + (way))
+/* A kind without LINES_KIND's register. */
+#define LINES_PATH_KIND(op, type, guard)                                       \
+  (((op)*LINES_TYPE_COUNT + (type)) * 2 + (guard))
+enum { LINES_PATH_LENGTHS = 21 }; /* the last: that many or more */
+
+struct lines_path_count {
+  uint16_t path; /* ascending */
+  uint16_t what;
+  uint16_t n;
+};
+struct lines_path_counts {
+  const struct lines_path_count *row;
+  size_t n;
+};
+extern const struct lines_path_counts
+    lines_count_path_length;                               /* IR instructions */
+extern const struct lines_path_counts lines_count_path_ir; /* LINES_PATH_KIND */
+
 #endif

@@ -83,6 +83,31 @@ static bool get_trace(FILE *f, struct fixture_trace *x)
          (x->rec = get(f, h.nrec, sizeof *x->rec));
 }
 
+enum { SIZEOF_GCPROTO = 104 /* of the VM that told */ };
+
+static bool make_code(struct fixture *x)
+{
+  struct lines_proto *p = calloc(x->nproto + 1, sizeof *p);
+  struct lines_func *f = calloc(x->nfunc + 1, sizeof *f);
+  struct lines_start *s = calloc(x->ntrace + 1, sizeof *s);
+  x->code = (struct lines_code){LINES_BC_21, p, f, s, x->nproto, x->nfunc, 0};
+  if (!p || !f || !s)
+    return false;
+  for (uint32_t i = 0; i < x->nproto; i++)
+    p[i] = (struct lines_proto){.id = i,
+                                .addr = x->proto[i].bcaddr - SIZEOF_GCPROTO,
+                                .bcaddr = x->proto[i].bcaddr,
+                                .bc = x->proto[i].bc,
+                                .line = x->proto[i].line,
+                                .nbc = x->proto[i].nbc};
+  for (uint32_t i = 0; i < x->nfunc; i++)
+    f[i] = (struct lines_func){x->func[i].addr, x->func[i].proto};
+  for (uint32_t i = 0; i < x->ntrace; i++)
+    s[x->code.nstart++] =
+        (struct lines_start){x->trace[i].t.traceno, x->trace[i].startins};
+  return true;
+}
+
 bool fixture_read(const char *path, struct fixture *out)
 {
   char magic[4];
@@ -101,7 +126,7 @@ bool fixture_read(const char *path, struct fixture *out)
     ok = get_protos(f, out) && (out->func = get(f, n[1], sizeof *out->func));
     for (uint32_t i = 0; ok && i < n[2]; i++)
       ok = get_trace(f, &out->trace[i]);
-    ok = ok && fgetc(f) == EOF;
+    ok = ok && fgetc(f) == EOF && make_code(out);
   }
   fclose(f);
   return ok;
@@ -123,6 +148,9 @@ void fixture_free(struct fixture *x)
     free(t->truth);
     free(t->rec);
   }
+  free((void *)x->code.proto);
+  free((void *)x->code.func);
+  free((void *)x->code.start);
   free(x->proto);
   free(x->func);
   free(x->trace);

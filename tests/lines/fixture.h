@@ -48,6 +48,7 @@ struct fixture {
   struct fixture_func *func;
   struct fixture_trace *trace;
   uint32_t nproto, nfunc, ntrace;
+  struct lines_code code; /* prototypes are known by their number here */
 };
 
 /* false: the file cannot be read or is none. */

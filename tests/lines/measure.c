@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * usage: measure FILE.lnf...
+ * usage: measure [-i] FILE.lnf...
+ * -i: without the record logs.
  * How often lines, functions and owners are right, how sure we were, and how
  * long it took; not part of check.
  */
@@ -33,7 +34,8 @@ int main(int argc, char **argv)
   struct error e;
   if (lines_model_new(&model, &e) != RESULT_OK)
     return 1;
-  for (int i = 1; i < argc; i++) {
+  bool infer = argc > 1 && !strcmp(argv[1], "-i");
+  for (int i = 1 + infer; i < argc; i++) {
     struct fixture f;
     struct score s = {0};
     float fit = 99;
@@ -44,8 +46,13 @@ int main(int argc, char **argv)
     for (uint32_t k = 0; k < f.ntrace; k++) {
       struct lines_map *map;
       double t0 = now();
-      if (lines_map_new(model, &f.trace[k].t, &map, &e) != RESULT_OK) {
+      enum result r =
+          infer ? lines_map_infer(model, &f.trace[k].t, &f.code, &map, &e)
+                : lines_map_new(model, &f.trace[k].t, &map, &e);
+      if (r != RESULT_OK) {
         printf("%s: %s\n", argv[i], e.text);
+        took[n++] = now() - t0;
+        score_missing(&s, &f.trace[k]);
         continue;
       }
       took[n++] = now() - t0;

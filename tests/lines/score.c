@@ -79,6 +79,13 @@ void score_add(struct score *s, const struct fixture *f,
     score_place(s, f, x, map, &x->truth[i]);
 }
 
+void score_missing(struct score *s, const struct fixture_trace *x)
+{
+  s->n += x->ntruth;
+  for (uint32_t i = 0; i < x->ntruth; i++)
+    s->hits += x->truth[i].hits;
+}
+
 double score_percent(uint32_t part, uint32_t whole)
 {
   return whole ? 100. * part / whole : 0;

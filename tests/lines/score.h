@@ -18,6 +18,8 @@ struct score {
 
 void score_add(struct score *s, const struct fixture *f,
                const struct fixture_trace *x, const struct lines_map *map);
+/* A trace without a map: nothing is right. */
+void score_missing(struct score *s, const struct fixture_trace *x);
 /* Parts of a hundred; 0 of nothing. */
 double score_percent(uint32_t part, uint32_t whole);
 void score_print(const struct score *s, FILE *out);

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * The path that the recorder took through the bytecode, for a trace without a
+ * log: the best one under which the bytecodes would be recorded as just this
+ * IR.  Each bytecode on it consumes some IR instructions; a cell says how well
+ * the first k ones are explained by a path that has come to a state.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lines/path_internal.h"
+
+enum {
+  CELLS_MAX = 1 << 19,
+  EXPANDED = 240,        /* cells of each k that are followed */
+  PER_BYTECODE = 24,     /* IR instructions, at most */
+  AT_START = 60,         /* inherited from the parent */
+  WORK_MAX = 40000000,   /* scored instructions */
+  SNAP_FRAME = 0x010000, /* lj_jit.h */
+  FRAMES_MAX = 256,
+  DEEPER = 3, /* calls around bytecode that no snapshot is in */
+};
+static const float MARGIN = 25, HOPELESS = -45, EACH = -.02f;
+/* What a snapshot says of the bytecode at its reference: its position is that
+ * bytecode's, or that of the way not taken (lj_record.c, rec_comp_fixup), or
+ * where it leads; and the number of frames. */
+static const float WRONG_DEPTH = -40, AHEAD = -40, ELSEWHERE = -40;
+
+/* A snapshot in front of an IR instruction. */
+struct anchor {
+  uint32_t at, pos, depth;
+};
+struct cell {
+  uint32_t state, k, step;
+  uint32_t from, next; /* index + 1 */
+  float score;
+  bool followed;
+  bool anchored; /* has come by the snapshot at k */
+};
+
+struct search {
+  struct lines_walk w;
+  uint32_t *ref; /* of the IR instructions that are explained */
+  uint16_t *kind;
+  struct lines_hint *hint;
+  uint32_t n;
+  struct anchor *anchor;
+  uint32_t nanchor;
+  struct cell *cell;
+  uint32_t ncell, cell_cap;
+  uint32_t *head; /* for each k: index + 1 of its cells */
+  struct idmap cells;
+  uint32_t work;
+  bool failed;
+};
+
+static bool is_recorded(unsigned op)
+{
+  return op != LINES_OP_RENAME && op != LINES_OP_PHI;
+}
+
+static void list_ir(struct search *s)
+{
+  const struct lines_parts *p = s->w.p;
+  uint32_t end = p->loop ? p->loop : p->nir;
+  for (uint32_t i = 1; i < end; i++) {
+    const struct lines_ir *x = &p->ir[i];
+    if (!is_recorded(x->op))
+      continue;
+    s->kind[s->n] = (uint16_t)LINES_PATH_KIND(x->op, x->type, x->guard);
+    s->hint[s->n] = lines_hint_of(&s->w, x);
+    s->ref[s->n++] = LINES_REF_BIAS + i;
+  }
+}
+
+/* ---- snapshots ---- */
+
+/* Links of the frames in a snapshot but the first, outermost first: where each
+ * returns to.  false: it has none such. */
+static bool snap_frames(const struct search *s, uint32_t i, uint64_t *link,
+                        uint32_t *n, uint64_t *pc)
+{
+  const struct lines_trace *t = s->w.p->t;
+  const struct lines_snap *snap = &t->snap[i];
+  uint64_t last;
+  unsigned op;
+  *n = 0;
+  if (snap->mapofs > t->nsnapmap ||
+      snap->nent + 2u > t->nsnapmap - snap->mapofs)
+    return false;
+  const uint32_t *map = t->snapmap + snap->mapofs;
+  for (uint32_t k = 0; k < snap->nent; k++)
+    if (map[k] & SNAP_FRAME && map[k] >> 24 > 1)
+      link[(*n)++] = lines_walk_const(&s->w, map[k] & 0xffff, &op);
+  memcpy(&last, map + snap->nent, 8);
+  *pc = last >> 8;
+  return true;
+}
+
+static uint32_t index_of(const struct search *s, uint32_t ref)
+{
+  uint32_t lo = 0, hi = s->n;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (s->ref[mid] < ref)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  return lo < s->n && s->ref[lo] == ref ? lo : s->n;
+}
+
+static bool list_anchors(struct search *s)
+{
+  const struct lines_trace *t = s->w.p->t;
+  uint64_t link[FRAMES_MAX], pc;
+  uint32_t n;
+  for (uint32_t i = 1; i < t->nsnap; i++) {
+    uint32_t at = index_of(s, t->snap[i].ref);
+    if (!snap_frames(s, i, link, &n, &pc))
+      return false;
+    if (at < s->n)
+      s->anchor[s->nanchor++] =
+          (struct anchor){at, lines_walk_pos(&s->w, pc), n};
+    if (n + DEEPER > s->w.depth_max)
+      s->w.depth_max = n + DEEPER;
+  }
+  return true;
+}
+
+/* The anchors at an IR instruction: [first, last). */
+static uint32_t anchors_at(const struct search *s, uint32_t at, uint32_t *last)
+{
+  uint32_t lo = 0, hi = s->nanchor;
+  while (lo < hi) {
+    uint32_t mid = (lo + hi) / 2;
+    if (s->anchor[mid].at < at)
+      lo = mid + 1;
+    else
+      hi = mid;
+  }
+  for (*last = lo; *last < s->nanchor && s->anchor[*last].at == at;)
+    ++*last;
+  return lo;
+}
+
+static uint32_t depth_of(const struct search *s, uint32_t state)
+{
+  return s->w.frame[s->w.state[state].frame].depth;
+}
+
+/* Is the state at a snapshot in front of the k-th instruction? */
+static bool is_anchored(const struct search *s, uint32_t k, uint32_t state)
+{
+  uint32_t last;
+  for (uint32_t i = anchors_at(s, k, &last); i < last; i++)
+    if (s->anchor[i].pos == s->w.state[state].pos &&
+        s->anchor[i].depth == depth_of(s, state))
+      return true;
+  return false;
+}
+
+/* Is a snapshot that of the bytecode of a step? */
+static bool holds(const struct search *s, const struct anchor *a,
+                  uint32_t state, const struct lines_step *step)
+{
+  return a->pos && (a->pos == s->w.state[state].pos || a->pos == step->instead);
+}
+
+static float anchor_score(const struct search *s, uint32_t at,
+                          const struct cell *c, const struct lines_step *step)
+{
+  uint32_t last;
+  float sum = 0;
+  if (c->anchored && at == c->k)
+    return 0;
+  for (uint32_t i = anchors_at(s, at, &last); i < last; i++) {
+    const struct anchor *a = &s->anchor[i];
+    if (holds(s, a, c->state, step))
+      sum += a->depth == depth_of(s, c->state) ? 0 : WRONG_DEPTH;
+    else
+      sum += a->pos == s->w.state[step->to].pos ? AHEAD : ELSEWHERE;
+  }
+  return sum;
+}
+
+/* ---- search ---- */
+
+static uint64_t key_of(uint32_t k, uint32_t state, bool anchored)
+{
+  return (uint64_t)k << 32 | state << 1 | anchored;
+}
+
+static struct cell *new_cell(struct search *s, uint32_t k, uint32_t state,
+                             bool anchored)
+{
+  if (s->ncell == s->cell_cap) {
+    uint32_t cap = s->cell_cap ? s->cell_cap * 2 : 1024;
+    void *more =
+        cap > CELLS_MAX ? NULL : realloc(s->cell, cap * sizeof *s->cell);
+    if (!more)
+      return NULL;
+    s->cell = more;
+    s->cell_cap = cap;
+  }
+  if (!idmap_put(&s->cells, key_of(k, state, anchored), s->ncell))
+    return NULL;
+  struct cell *c = &s->cell[s->ncell++];
+  *c = (struct cell){
+      .state = state, .k = k, .next = s->head[k], .score = -INFINITY};
+  s->head[k] = s->ncell;
+  return c;
+}
+
+static void improve(struct search *s, uint32_t k, uint32_t state, float score,
+                    uint32_t from, uint32_t step)
+{
+  uint32_t at;
+  bool anchored =
+      (from && s->cell[from - 1].k == k && s->cell[from - 1].anchored) ||
+      is_anchored(s, k, state);
+  struct cell *c = idmap_get(&s->cells, key_of(k, state, anchored), &at)
+                       ? &s->cell[at]
+                       : new_cell(s, k, state, anchored);
+  if (!c) {
+    s->failed = true;
+    return;
+  }
+  if (score > c->score && !c->followed) {
+    c->score = score;
+    c->from = from;
+    c->step = step;
+  }
+}
+
+/* One step of a cell, over no, one, two... IR instructions. */
+static void take(struct search *s, uint32_t cell, uint32_t step_index)
+{
+  struct lines_step step = s->w.step[step_index];
+  uint32_t k = s->cell[cell].k, state = s->cell[cell].state;
+  float base = s->cell[cell].score + step.cost + EACH, e = 0, wrong = 0;
+  const struct lines_path_scores *p = lines_path_scores(s->w.model, step.path);
+  if (!p) {
+    s->failed = true;
+    return;
+  }
+  for (uint32_t l = 0; l <= PER_BYTECODE && k + l <= s->n; l++) {
+    if (l) {
+      uint32_t at = k + l - 1;
+      e += p->ir[s->kind[at]] +
+           lines_hint_match(&s->w, &s->hint[at], state, &step);
+      wrong += anchor_score(s, at, &s->cell[cell], &step);
+      s->work++;
+      if (e < HOPELESS)
+        break;
+    }
+    improve(s, k + l, step.to,
+            base + e + wrong + (float)lines_path_length(p, l), cell + 1,
+            step_index);
+  }
+}
+
+/* The best cell at k that has not been followed, s->ncell: none near the
+ * best. */
+static uint32_t next_cell(const struct search *s, uint32_t k)
+{
+  uint32_t best = s->ncell;
+  float top = -INFINITY;
+  for (uint32_t at = s->head[k]; at; at = s->cell[at - 1].next) {
+    const struct cell *c = &s->cell[at - 1];
+    top = fmaxf(top, c->score);
+    if (!c->followed && (best == s->ncell || c->score > s->cell[best].score))
+      best = at - 1;
+  }
+  return best < s->ncell && s->cell[best].score < top - MARGIN ? s->ncell
+                                                               : best;
+}
+
+static void search(struct search *s)
+{
+  for (uint32_t k = 0; k < s->n && !s->failed; k++)
+    for (int i = 0; i < EXPANDED && !s->failed; i++) {
+      uint32_t at = next_cell(s, k);
+      if (at == s->ncell)
+        break;
+      s->cell[at].followed = true;
+      uint32_t n = lines_walk_steps(&s->w, s->cell[at].state);
+      uint32_t first = s->w.state[s->cell[at].state].step;
+      for (uint32_t q = 0; q < n && !s->failed; q++)
+        take(s, at, first + q);
+      s->failed = s->failed || s->w.failed || s->work > WORK_MAX;
+    }
+}
+
+/* Where the trace begins: snapshot 0, with the frames that its parent had. */
+static bool begin(struct search *s)
+{
+  uint64_t link[FRAMES_MAX], pc;
+  uint32_t n, frame = 0;
+  const struct lines_path_scores *p =
+      lines_path_scores(s->w.model, LINES_PATH(LINES_BC_START, 0));
+  if (!p || !snap_frames(s, 0, link, &n, &pc))
+    return false;
+  if (n + DEEPER > s->w.depth_max)
+    s->w.depth_max = n + DEEPER;
+  for (uint32_t i = 0; i < n; i++)
+    frame = lines_walk_frame(
+        &s->w, link[i] & 3 ? LINES_CONT : lines_walk_pos(&s->w, link[i]),
+        frame);
+  uint32_t state = lines_walk_state(&s->w, lines_walk_pos(&s->w, pc), frame);
+  float e = 0;
+  for (uint32_t l = 0; l <= s->n && l <= AT_START; l++) {
+    if (l)
+      e += p->ir[s->kind[l - 1]];
+    improve(s, l, state, e + (float)lines_path_length(p, l), 0, 0);
+  }
+  return !s->failed && !s->w.failed;
+}
+
+/* ---- the path ---- */
+
+static uint32_t best_end(const struct search *s)
+{
+  uint32_t best = 0;
+  for (uint32_t at = s->head[s->n]; at; at = s->cell[at - 1].next)
+    if (!best || s->cell[at - 1].score > s->cell[best - 1].score)
+      best = at;
+  return best;
+}
+
+static void count_anchors(const struct search *s, const struct cell *from,
+                          const struct cell *to, struct lines_path *out)
+{
+  const struct lines_step *step = &s->w.step[to->step];
+  uint32_t last, depth = depth_of(s, from->state);
+  for (uint32_t at = from->k; at < to->k; at++)
+    for (uint32_t i = anchors_at(s, at, &last); i < last; i++) {
+      out->anchors++;
+      out->held += (from->anchored && at == from->k) ||
+                   (holds(s, &s->anchor[i], from->state, step) &&
+                    s->anchor[i].depth == depth);
+    }
+}
+
+static bool add_event(const struct search *s, const struct cell *from,
+                      struct lines_event *e)
+{
+  const struct lines_state *state = &s->w.state[from->state];
+  uint32_t index;
+  const struct lines_proto *p = lines_walk_proto(&s->w, state->pos, &index);
+  if (!p || index >= p->nbc)
+    return false;
+  *e = (struct lines_event){.ref = from->k < s->n ? s->ref[from->k]
+                                                  : s->w.p->t->nins,
+                            .depth = s->w.frame[state->frame].depth,
+                            .proto = p->id,
+                            .pc = index,
+                            .line = p->line ? p->line[index] : 0};
+  return true;
+}
+
+static enum result take_path(const struct search *s, struct lines_path *out)
+{
+  uint32_t end = best_end(s), n = 0;
+  for (uint32_t at = end; at && s->cell[at - 1].from; at = s->cell[at - 1].from)
+    n++;
+  if (!n)
+    return RESULT_NOTFOUND;
+  out->event = malloc(n * sizeof *out->event);
+  if (!out->event)
+    return RESULT_NOMEM;
+  out->nevent = n;
+  for (uint32_t at = end; n > 0; at = s->cell[at - 1].from) {
+    const struct cell *to = &s->cell[at - 1], *from = &s->cell[to->from - 1];
+    count_anchors(s, from, to, out);
+    if (!add_event(s, from, &out->event[--n]))
+      return RESULT_NOTFOUND;
+  }
+  return RESULT_OK;
+}
+
+static bool search_alloc(struct search *s)
+{
+  uint32_t n = s->w.p->nir;
+  s->ref = malloc(n * sizeof *s->ref);
+  s->kind = malloc(n * sizeof *s->kind);
+  s->hint = malloc(n * sizeof *s->hint);
+  s->head = calloc((size_t)n + 1, sizeof *s->head);
+  s->anchor = malloc(s->w.p->t->nsnap * sizeof *s->anchor);
+  return s->ref && s->kind && s->hint && s->head && s->anchor;
+}
+
+static void search_free(struct search *s)
+{
+  free(s->ref);
+  free(s->kind);
+  free(s->hint);
+  free(s->head);
+  free(s->anchor);
+  free(s->cell);
+  idmap_free(&s->cells);
+  lines_walk_close(&s->w);
+}
+
+enum result lines_path_find(struct lines_model *m, const struct lines_parts *p,
+                            const struct lines_code *code,
+                            struct lines_path *out, struct error *e)
+{
+  struct search s = {.w = {.model = m, .p = p, .code = code}};
+  memset(out, 0, sizeof *out);
+  enum result r = lines_walk_open(&s.w, e);
+  if (r == RESULT_OK && !search_alloc(&s))
+    r = error_set(e, RESULT_NOMEM, "no memory for the path of trace %u",
+                  p->t->traceno);
+  if (r == RESULT_OK) {
+    list_ir(&s);
+    if (list_anchors(&s) && begin(&s))
+      search(&s);
+    else
+      s.failed = true;
+    r = s.failed ? RESULT_NOTFOUND : take_path(&s, out);
+    if (r != RESULT_OK)
+      error_set(e, r, "trace %u: no path through the bytecode is found",
+                p->t->traceno);
+  }
+  search_free(&s);
+  return r;
+}
