@@ -112,17 +112,24 @@ src_libroom_target_la_SOURCES = \
 
 noinst_LTLIBRARIES += src/libroom-symbols.la
 src_libroom_symbols_la_SOURCES = \
+	src/symbols/buildid.c \
+	src/symbols/debugdata.c \
 	src/symbols/debugfile.c \
 	src/symbols/demangle.c \
+	src/symbols/dwarf.c \
+	src/symbols/dwarf_internal.h \
 	src/symbols/dynsym.c \
 	src/symbols/fde.c \
 	src/symbols/image.c \
+	src/symbols/inlined.c \
 	src/symbols/module.c \
 	src/symbols/modules.c \
+	src/symbols/spans.c \
 	src/symbols/symbols.h \
 	src/symbols/symbols_internal.h \
 	src/symbols/symtab.c
-src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS)
+src_libroom_symbols_la_CPPFLAGS = $(AM_CPPFLAGS) $(ELF_CFLAGS) $(DW_CFLAGS) \
+	$(LZMA_CFLAGS)
 
 noinst_LTLIBRARIES += src/libroom-vm.la
 src_libroom_vm_la_SOURCES = \
@@ -304,7 +311,7 @@ collector_rooms = src/libroom-output.la src/libroom-session.la \
 	src/libroom-vm.la src/libroom-symbols.la src/libroom-target.la \
 	src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-util.la src/libroom-base.la
-symbols_libs = $(ELF_LIBS) $(IBERTY_LIBS)
+symbols_libs = $(DW_LIBS) $(ELF_LIBS) $(LZMA_LIBS) $(IBERTY_LIBS)
 
 bin_PROGRAMS += src/tecs-attach
 src_tecs_attach_SOURCES = src/attach/main.c

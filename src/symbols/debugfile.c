@@ -6,72 +6,68 @@
 #include "symbols/symbols_internal.h"
 
 #include <fcntl.h>
-#include <gelf.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define DEBUG_DIR "/usr/lib/debug"
-#define BUILD_ID_MAX 64
+#define ROOTS 2
 
-struct build_id {
-  uint8_t byte[BUILD_ID_MAX];
-  size_t len;
+/* Where a debug file may be: here, and where the target sees its files. */
+struct root {
+  char path[32];
 };
 
-static bool find_in_notes(Elf_Data *data, struct build_id *id)
+static void find_roots(const struct module *mod, struct root out[ROOTS])
 {
-  size_t at = 0, next, name, desc;
-  GElf_Nhdr nh;
-
-  while ((next = gelf_getnote(data, at, &nh, &name, &desc)) > 0) {
-    if (nh.n_type == NT_GNU_BUILD_ID && nh.n_namesz == 4 &&
-        memcmp((char *)data->d_buf + name, "GNU", 4) == 0 && nh.n_descsz > 1 &&
-        nh.n_descsz <= BUILD_ID_MAX) {
-      memcpy(id->byte, (char *)data->d_buf + desc, nh.n_descsz);
-      id->len = nh.n_descsz;
-      return true;
-    }
-    at = next;
-  }
-  return false;
-}
-
-static bool read_build_id(Elf *elf, struct build_id *id)
-{
-  Elf_Scn *scn = NULL;
-
-  while ((scn = elf_nextscn(elf, scn)) != NULL) {
-    Elf64_Shdr *sh = elf64_getshdr(scn);
-    if (sh == NULL || sh->sh_type != SHT_NOTE)
-      continue;
-    Elf_Data *data = elf_getdata(scn, NULL);
-    if (data != NULL && data->d_buf != NULL && find_in_notes(data, id))
-      return true;
-  }
-  return false;
+  out[0].path[0] = '\0';
+  snprintf(out[1].path, sizeof out[1].path, "/proc/%d/root",
+           (int)target_pid(mod->im.target));
 }
 
 /* ---- opening ---- */
 
-static void close_source(struct sym_source *s)
+void source_close(struct sym_source *s)
 {
   if (s->elf != NULL)
     elf_end(s->elf);
   if (s->fd >= 0)
     close(s->fd);
+  free(s->path);
+  free(s->bytes);
   *s = (struct sym_source){.fd = -1};
 }
 
+/* NONBLOCK: what stands at a path in the target's files may be a FIFO. */
 static bool open_source(const char *path, struct sym_source *out)
 {
-  *out = (struct sym_source){.fd = open(path, O_RDONLY | O_CLOEXEC)};
-  if (out->fd < 0)
-    return false;
-  out->elf = elf_begin(out->fd, ELF_C_READ, NULL);
-  if (out->elf != NULL && elf_kind(out->elf) == ELF_K_ELF)
+  struct stat st;
+
+  *out = (struct sym_source){
+      .fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
+  if (out->fd >= 0 && fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode)) {
+    out->elf = elf_begin(out->fd, ELF_C_READ, NULL);
+    out->path = strdup(path);
+  }
+  if (out->path != NULL && out->elf != NULL &&
+      elf_kind(out->elf) == ELF_K_ELF && elf64_getehdr(out->elf) != NULL)
     return true;
-  close_source(out);
+  source_close(out);
+  return false;
+}
+
+static bool open_with_id(const char *path, const struct build_id *id,
+                         struct sym_source *out)
+{
+  struct build_id found;
+
+  if (!open_source(path, out))
+    return false;
+  if (build_id_of_file(out->elf, &found) && build_id_same(&found, id))
+    return true;
+  source_close(out);
   return false;
 }
 
@@ -79,20 +75,13 @@ static bool open_by_build_id(const struct build_id *id, const char *root,
                              struct sym_source *out)
 {
   char path[sizeof DEBUG_DIR + 64 + 2 * BUILD_ID_MAX + 32];
-  struct build_id found;
   int n = snprintf(path, sizeof path, "%s" DEBUG_DIR "/.build-id/%02x/", root,
                    id->byte[0]);
 
   for (size_t i = 1; i < id->len; i++)
     n += snprintf(path + n, sizeof path - (size_t)n, "%02x", id->byte[i]);
   snprintf(path + n, sizeof path - (size_t)n, ".debug");
-  if (!open_source(path, out))
-    return false;
-  if (read_build_id(out->elf, &found) && found.len == id->len &&
-      memcmp(found.byte, id->byte, id->len) == 0)
-    return true;
-  close_source(out);
-  return false;
+  return open_with_id(path, id, out);
 }
 
 /* ---- .gnu_debuglink ---- */
@@ -124,31 +113,39 @@ static bool file_has_crc(int fd, uint32_t want)
   return n == 0 && ~crc == want;
 }
 
-/* The name of the debug file and its checksum; NULL: no such section. */
-static const char *read_debuglink(Elf *elf, uint32_t *crc)
+Elf_Data *elf_section_data(Elf *elf, const char *want)
 {
-  size_t names, len, at;
   Elf_Scn *scn = NULL;
+  size_t names;
 
   if (elf_getshdrstrndx(elf, &names) != 0)
     return NULL;
   while ((scn = elf_nextscn(elf, scn)) != NULL) {
     Elf64_Shdr *sh = elf64_getshdr(scn);
     const char *name = sh ? elf_strptr(elf, names, sh->sh_name) : NULL;
-    if (name == NULL || strcmp(name, ".gnu_debuglink") != 0)
+    if (name == NULL || strcmp(name, want) != 0 || sh->sh_type == SHT_NOBITS)
       continue;
-    Elf_Data *data = elf_getdata(scn, NULL);
-    if (data == NULL || data->d_buf == NULL || data->d_size < 8)
-      return NULL;
-    len = strnlen(data->d_buf, data->d_size);
-    at = (len + 4) & ~(size_t)3;
-    if (len == 0 || at + 4 > data->d_size ||
-        memchr(data->d_buf, '/', len) != NULL)
-      return NULL;
-    memcpy(crc, (char *)data->d_buf + at, 4);
-    return data->d_buf;
+    Elf_Data *data = elf_rawdata(scn, NULL);
+    return data != NULL && data->d_buf != NULL ? data : NULL;
   }
   return NULL;
+}
+
+/* The name of the debug file and its checksum; NULL: no such section. */
+static const char *read_debuglink(Elf *elf, uint32_t *crc)
+{
+  Elf_Data *data = elf_section_data(elf, ".gnu_debuglink");
+  size_t len, at;
+
+  if (data == NULL || data->d_size < 8)
+    return NULL;
+  len = strnlen(data->d_buf, data->d_size);
+  at = (len + 4) & ~(size_t)3;
+  if (len == 0 || at + 4 > data->d_size ||
+      memchr(data->d_buf, '/', len) != NULL)
+    return NULL;
+  memcpy(crc, (char *)data->d_buf + at, 4);
+  return data->d_buf;
 }
 
 static bool open_by_link(const char *link, uint32_t crc, const char *path,
@@ -168,25 +165,49 @@ static bool open_by_link(const char *link, uint32_t crc, const char *path,
       continue;
     if (file_has_crc(out->fd, crc))
       return true;
-    close_source(out);
+    source_close(out);
   }
   return false;
 }
 
-bool debugfile_open(Elf *elf, const char *path, pid_t pid,
-                    struct sym_source *out)
+bool debugfile_open(struct module *mod, struct sym_source *out)
 {
-  char root[2][64] = {"", ""};
-  struct build_id id;
-  bool has_id = read_build_id(elf, &id);
+  Elf *elf = module_elf(mod);
+  struct root root[ROOTS];
   uint32_t crc = 0;
-  const char *link = read_debuglink(elf, &crc);
+  const char *link = elf != NULL ? read_debuglink(elf, &crc) : NULL;
 
-  snprintf(root[1], sizeof root[1], "/proc/%d/root", (int)pid);
-  for (size_t i = 0; i < 2; i++) {
-    if (has_id && open_by_build_id(&id, root[i], out))
+  find_roots(mod, root);
+  for (size_t i = 0; i < ROOTS; i++) {
+    if (mod->id.len > 0 && open_by_build_id(&mod->id, root[i].path, out))
       return true;
-    if (link != NULL && open_by_link(link, crc, path, root[i], out))
+    if (link != NULL && open_by_link(link, crc, mod->path, root[i].path, out))
+      return true;
+  }
+  return false;
+}
+
+/* ---- .gnu_debugaltlink ---- */
+
+bool debugfile_open_alt(struct module *mod, const char *of, const char *name,
+                        const struct build_id *id, struct sym_source *out)
+{
+  const char *slash = strrchr(of, '/');
+  struct root root[ROOTS];
+  char file[4096];
+
+  if (id->len == 0)
+    return false;
+  if (name[0] != '/') {
+    int n = snprintf(file, sizeof file, "%.*s/%s",
+                     slash != NULL ? (int)(slash - of) : 0, of, name);
+    return n > 0 && (size_t)n < sizeof file && open_with_id(file, id, out);
+  }
+  find_roots(mod, root);
+  for (size_t i = 0; i < ROOTS; i++) {
+    int n = snprintf(file, sizeof file, "%s%s", root[i].path, name);
+    if ((n > 0 && (size_t)n < sizeof file && open_with_id(file, id, out)) ||
+        open_by_build_id(id, root[i].path, out))
       return true;
   }
   return false;

@@ -73,6 +73,8 @@ static void read_phdrs(struct module *mod, const Elf64_Ehdr *eh,
       mod->dynamic_size = ph[i].p_memsz;
     } else if (ph[i].p_type == PT_INTERP) {
       starts = true;
+    } else if (ph[i].p_type == PT_NOTE) {
+      build_id_of_segment(mod, &ph[i]);
     }
   }
   if (eh->e_entry != 0 && !mod->vdso && (starts || is_pie(mod)))
@@ -118,12 +120,14 @@ void module_retire(struct module *mod)
     elf_cntl(mod->handle, ELF_C_FDDONE);
   mod->handle_tried = true;
   symtab_retire(&mod->symtab);
+  inlines_retire(mod->inlines);
   image_free(&mod->im);
 }
 
 void module_free(struct module *mod)
 {
   symtab_free(&mod->symtab);
+  inlines_free(mod->inlines);
   fde_index_free(&mod->fde);
   if (mod->handle != NULL)
     elf_end(mod->handle);

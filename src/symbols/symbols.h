@@ -53,10 +53,18 @@ struct symbol {
   uint64_t size;    /* never 0 */
 };
 /* The symbol whose [value, value + size) holds addr, from .symtab; a file
- * without one: from .dynsym and its separate debug file (build-id, debuglink)
- * together; a file that can't be reached: from its dynamic symbols in memory.
- * false: none. */
+ * without one: from .dynsym, .gnu_debugdata and its separate debug file
+ * (build-id, debuglink) together.  The dynamic symbols of a file that can't be
+ * reached, or has no section headers, are read from memory.  false: none. */
 bool module_symbol(const struct module *mod, uint64_t addr, struct symbol *out);
+/* The functions that the compiler inlined at addr, outermost first, by the
+ * file's debug information or its separate debug file's; of the function whose
+ * symbol is there, nothing.  Returns how many of them (at most max) stand in
+ * name; those live as long as the modules.  Reads a unit of debug information
+ * whole at the first address in it: remember what it says. */
+size_t module_inlined(const struct module *mod, uint64_t addr,
+                      const char **name, size_t max);
+bool module_has_debug_info(const struct module *mod);
 /* The unwind table's entry that covers addr.  All run-time addresses. */
 struct fde {
   uint64_t addr;       /* of the entry itself, in .eh_frame */

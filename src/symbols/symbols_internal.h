@@ -54,7 +54,9 @@ struct sym {
 /* Where strings of a table live. */
 struct sym_source {
   Elf *elf;
-  int fd;
+  int fd;         /* -1: none any more */
+  char *path;     /* NULL: no file */
+  uint8_t *bytes; /* of an ELF file in memory */
 };
 
 struct symtab {
@@ -80,12 +82,69 @@ void symtab_free(struct symtab *t);
 
 void symtab_add_dynamic(struct symtab *t, struct module *mod);
 
+/* ---- buildid.c ---- */
+
+#define BUILD_ID_MAX 64
+
+struct build_id {
+  uint8_t byte[BUILD_ID_MAX];
+  size_t len; /* 0: none */
+};
+
+/* Among the notes of a segment or section with that alignment. */
+bool build_id_find(const uint8_t *notes, size_t size, size_t align,
+                   struct build_id *id);
+/* Fills mod->id, if it is still empty and the PT_NOTE segment has one. */
+void build_id_of_segment(struct module *mod, const Elf64_Phdr *ph);
+bool build_id_of_file(Elf *elf, struct build_id *id);
+bool build_id_same(const struct build_id *a, const struct build_id *b);
+
 /* ---- debugfile.c ---- */
 
-/* Opens the separate debug file that belongs to elf.  pid: its file system is
- * looked at as well as our own.  The caller closes *out. */
-bool debugfile_open(Elf *elf, const char *path, pid_t pid,
-                    struct sym_source *out);
+void source_close(struct sym_source *s);
+/* Raw bytes of a section by its name; NULL: none. */
+Elf_Data *elf_section_data(Elf *elf, const char *name);
+/* Opens the separate debug file that belongs to the module, in our file system
+ * or in the target's.  The caller closes *out. */
+bool debugfile_open(struct module *mod, struct sym_source *out);
+/* The file that .gnu_debugaltlink of the debug file at path `of` names. */
+bool debugfile_open_alt(struct module *mod, const char *of, const char *name,
+                        const struct build_id *id, struct sym_source *out);
+
+/* ---- debugdata.c ---- */
+
+/* Unpacks .gnu_debugdata ("MiniDebugInfo", gdb manual), a compressed ELF file
+ * with the static functions that .dynsym has not.  The caller closes *out. */
+bool debugdata_open(Elf *elf, struct sym_source *out);
+
+/* ---- spans.c ---- */
+
+struct span {
+  uint64_t start, end; /* elf addresses */
+  uint32_t index;      /* the user's */
+};
+
+/* Ranges of addresses that may lie within each other. */
+struct spans {
+  struct span *span; /* by start once sorted */
+  uint64_t *max_end; /* of span[0..i] */
+  size_t count, cap;
+};
+
+bool spans_add(struct spans *s, uint64_t start, uint64_t end, uint32_t index);
+bool spans_sort(struct spans *s); /* before the first search */
+/* The one that holds addr and starts last, before place *at (SIZE_MAX: of
+ * all); *at is where the next wider one is searched from.  NULL: none. */
+const struct span *spans_find(const struct spans *s, uint64_t addr, size_t *at);
+void spans_free(struct spans *s);
+
+/* ---- dwarf.c, inlined.c ---- */
+
+struct inlines;
+
+/* Gives everything back but the names. */
+void inlines_retire(struct inlines *in);
+void inlines_free(struct inlines *in);
 
 /* ---- fde.c ---- */
 
@@ -120,9 +179,11 @@ struct module {
   uint64_t entry;
   uint64_t hdr, hdr_size; /* .eh_frame_hdr; 0: none */
   uint64_t dynamic, dynamic_size;
+  struct build_id id;
   struct fde_index fde;
   struct symtab symtab;
-  Elf *handle; /* of im.fd, at the first use */
+  struct inlines *inlines; /* NULL: not looked for yet, or no memory */
+  Elf *handle;             /* of im.fd, at the first use */
   bool handle_tried;
 };
 

@@ -83,14 +83,22 @@ bool symtab_add_section(struct symtab *t, Elf *elf, Elf64_Word type)
 
 /* ---- loading ---- */
 
-static void add_debug_file(struct symtab *t, struct module *mod, Elf *elf)
+static void add_source(struct symtab *t, bool opened)
 {
   struct sym_source *s = &t->source[t->source_count];
 
-  if (!debugfile_open(elf, mod->path, target_pid(mod->im.target), s))
+  if (!opened)
     return;
   t->source_count++;
   symtab_add_section(t, s->elf, SHT_SYMTAB);
+}
+
+/* A file whose .symtab was stripped off. */
+static void add_rest(struct symtab *t, struct module *mod, Elf *elf)
+{
+  add_source(t,
+             elf != NULL && debugdata_open(elf, &t->source[t->source_count]));
+  add_source(t, debugfile_open(mod, &t->source[t->source_count]));
 }
 
 /* The better name later; equal ones by text, so that every run agrees. */
@@ -129,11 +137,12 @@ static void load(struct symtab *t, struct module *mod)
   Elf *elf = module_elf(mod);
 
   t->loaded = true;
-  if (elf == NULL) {
-    symtab_add_dynamic(t, mod);
-  } else if (!symtab_add_section(t, elf, SHT_SYMTAB)) {
-    symtab_add_section(t, elf, SHT_DYNSYM);
-    add_debug_file(t, mod, elf);
+  if (elf == NULL || !symtab_add_section(t, elf, SHT_SYMTAB)) {
+    /* without section headers: by the dynamic segment */
+    if (elf == NULL || !symtab_add_section(t, elf, SHT_DYNSYM))
+      symtab_add_dynamic(t, mod);
+    if (!mod->vdso)
+      add_rest(t, mod, elf);
   }
   sort(t);
 }
@@ -213,10 +222,7 @@ void symtab_free(struct symtab *t)
   free(t->sym);
   free(t->max_end);
   free(t->strings);
-  for (size_t i = 0; i < t->source_count; i++) {
-    elf_end(t->source[i].elf);
-    if (t->source[i].fd >= 0)
-      close(t->source[i].fd);
-  }
+  for (size_t i = 0; i < t->source_count; i++)
+    source_close(&t->source[i]);
   memset(t, 0, sizeof *t);
 }

@@ -371,7 +371,8 @@ static void make_dir(char *dir, size_t size)
   ck_assert_ptr_nonnull(mkdtemp(dir));
 }
 
-static void prepare(struct child *c, const char *commands)
+static void prepare_with(struct child *c, const char *text,
+                         const char *commands)
 {
   char path[128];
 
@@ -380,9 +381,14 @@ static void prepare(struct child *c, const char *commands)
   snprintf(path, sizeof path, "%s/p.c", c->dir);
   FILE *f = fopen(path, "w");
   ck_assert_ptr_nonnull(f);
-  fputs(program, f);
+  fputs(text, f);
   fclose(f);
   run(commands, c->dir);
+}
+
+static void prepare(struct child *c, const char *commands)
+{
+  prepare_with(c, program, commands);
 }
 
 static void start(struct child *c)
@@ -517,6 +523,199 @@ START_TEST(test_debuglink_of_another_build)
   start(&c);
   look(&c);
   ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  finish(&c);
+}
+END_TEST
+
+/* The section headers' place, number and index of names in the ELF header. */
+#define NO_SECTIONS                                                            \
+  "dd if=/dev/zero of=p bs=1 seek=40 count=8 conv=notrunc 2>/dev/null && "     \
+  "dd if=/dev/zero of=p bs=1 seek=60 count=4 conv=notrunc 2>/dev/null"
+
+static void check_sectionless(const char *commands)
+{
+  struct child c;
+
+  prepare(&c, commands);
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown"); /* DT_GNU_HASH */
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  check_ranges(&c);
+  finish(&c);
+}
+
+START_TEST(test_without_section_headers)
+{
+  check_sectionless("cc -O1 -rdynamic -o p p.c && " NO_SECTIONS);
+  check_sectionless(
+      "cc -O1 -rdynamic -Wl,--hash-style=sysv -o p p.c && " NO_SECTIONS);
+}
+END_TEST
+
+/* As distributions make it: gdb manual, "MiniDebugInfo". */
+#define MINI                                                                   \
+  "cc -O1 -rdynamic -o p p.c && nm p --format=posix --defined-only | "         \
+  "awk '$2 ~ /^[tT]$/ { print $1 }' >keep && objcopy --only-keep-debug p d "   \
+  "&& objcopy -S --remove-section .comment --keep-symbols=keep d m && strip "  \
+  "p && "
+
+START_TEST(test_mini_debug_info)
+{
+  struct child c;
+
+  prepare(&c, MINI "xz -k m && objcopy --add-section .gnu_debugdata=m.xz p");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "hidden");
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown"); /* .dynsym */
+  finish(&c);
+  /* cut off, and not an archive at all */
+  prepare(&c, MINI "xz -k m && head -c 200 m.xz >x && objcopy --add-section "
+                   ".gnu_debugdata=x p");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  ck_assert_str_eq(name_at(c.modules, c.shown), "shown");
+  finish(&c);
+  prepare(&c, MINI "objcopy --add-section .gnu_debugdata=m p");
+  start(&c);
+  look(&c);
+  ck_assert_str_eq(name_at(c.modules, c.hidden), "(none)");
+  finish(&c);
+}
+END_TEST
+
+/* ---- inlined functions ---- */
+
+/* Each function's body is inlined in one place, where it leaves a label. */
+static const char inlining[] =
+    "#include <stdio.h>\n"
+    "#include <unistd.h>\n"
+    "#ifdef __cplusplus\n"
+    "extern \"C\" {\n"
+    "#endif\n"
+    "extern char in_leaf[], in_middle[];\n"
+    "#ifdef __cplusplus\n"
+    "}\n"
+    "#define IN static\n"
+    "#else\n"
+    "#define IN static inline\n"
+    "#endif\n"
+    "#define INLINE __attribute__((always_inline))\n"
+    "#define MARK(x) __asm__ volatile(\".globl \" #x \"\\n\" #x \": nop\")\n"
+    "#ifdef __cplusplus\n"
+    "namespace game {\n"
+    "namespace {\n"
+    "INLINE inline int leaf(int x) { { MARK(in_leaf); } return x * 3; }\n"
+    "}\n"
+    "struct Player { int hp; INLINE int hit(int x)\n"
+    "  { if (x < 100) { int y = leaf(x); hp -= y; } MARK(in_middle);\n"
+    "    return hp; } };\n"
+    "}\n"
+    "static int middle(int x) { game::Player p = {7}; return p.hit(x); }\n"
+    "#else\n"
+    "INLINE IN int leaf(int x) { { MARK(in_leaf); } return x * 3; }\n"
+    "INLINE IN int middle(int x)\n"
+    "{ if (x < 100) { int y = leaf(x); x += y; } MARK(in_middle);\n"
+    "  return x; }\n"
+    "#endif\n"
+    "__attribute__((noinline)) int outer(int x)\n"
+    "{ __asm__ volatile(\"\" : \"+r\"(x)); return middle(x) + 1; }\n"
+    "int main(int argc, char **argv) { (void)argv;\n"
+    "  printf(\"%p %p %p\\n\", (void *)in_leaf, (void *)in_middle,\n"
+    "         (void *)main);\n"
+    "  fflush(stdout); return outer(argc) ? pause() : 1; }\n";
+
+static size_t inlined_at(struct child *c, uint64_t addr, const char **name)
+{
+  const struct module *mod = modules_find(c->modules, addr);
+
+  ck_assert_ptr_nonnull(mod);
+  ck_assert_str_eq(name_at(c->modules, addr), "outer");
+  return module_inlined(mod, addr, name, 8);
+}
+
+static void check_inlined(const char *commands)
+{
+  const char *name[8];
+  struct child c;
+
+  prepare_with(&c, inlining, commands);
+  start(&c);
+  look(&c);
+  ck_assert_msg(inlined_at(&c, c.hidden, name) == 2, "%s", commands);
+  ck_assert_str_eq(name[0], "middle");
+  ck_assert_str_eq(name[1], "leaf");
+  ck_assert_uint_eq(inlined_at(&c, c.shown, name), 1);
+  ck_assert_str_eq(name[0], "middle");
+  ck_assert_uint_eq(
+      module_inlined(modules_find(c.modules, c.main_fn), c.main_fn, name, 8),
+      0);
+  ck_assert_uint_eq(inlined_at(&c, c.hidden, name), 2); /* once more */
+  /* no room for both */
+  ck_assert_uint_eq(
+      module_inlined(modules_find(c.modules, c.hidden), c.hidden, name, 1), 1);
+  ck_assert_str_eq(name[0], "middle");
+  finish(&c);
+}
+
+START_TEST(test_inlined)
+{
+  check_inlined("cc -O2 -g -o p p.c");
+  check_inlined("cc -O2 -g -gdwarf-4 -no-pie -o p p.c");
+  check_inlined("cc -O2 -g -gz -o p p.c");
+  check_inlined("cc -O2 -g -gsplit-dwarf -o p p.c");
+  check_inlined("cc -O2 -g -ffunction-sections -freorder-functions -o p p.c");
+}
+END_TEST
+
+START_TEST(test_inlined_by_debug_file)
+{
+  check_inlined("cc -O2 -g -o p p.c && objcopy --only-keep-debug "
+                "--compress-debug-sections p p.debug && strip p && "
+                "objcopy --add-gnu-debuglink=p.debug p");
+}
+END_TEST
+
+START_TEST(test_inlined_without_aranges)
+{
+  if (system("clang --version >/dev/null 2>&1") == 0)
+    check_inlined("clang -O2 -g -o p p.c");
+  check_inlined("cc -O2 -g -o p p.c && objcopy --remove-section "
+                ".debug_aranges p");
+}
+END_TEST
+
+START_TEST(test_inlined_cplusplus)
+{
+  const char *name[8];
+  struct child c;
+
+  prepare_with(&c, inlining, "c++ -x c++ -O2 -g -o p p.c");
+  start(&c);
+  look(&c);
+  const struct module *mod = modules_find(c.modules, c.hidden);
+  ck_assert_uint_eq(module_inlined(mod, c.hidden, name, 8), 3);
+  ck_assert_str_eq(name[0], "middle");
+  ck_assert_str_eq(name[1], "game::Player::hit(int)");
+  ck_assert_str_eq(name[2], "game::(anonymous namespace)::leaf");
+  ck_assert_uint_eq(module_inlined(mod, c.shown, name, 8), 2);
+  ck_assert_str_eq(name[1], "game::Player::hit(int)");
+  finish(&c);
+}
+END_TEST
+
+START_TEST(test_nothing_inlined_without_debug_info)
+{
+  const char *name[8];
+  struct child c;
+
+  prepare_with(&c, inlining, "cc -O2 -o p p.c");
+  start(&c);
+  look(&c);
+  ck_assert(!module_has_debug_info(modules_find(c.modules, c.hidden)));
+  ck_assert_uint_eq(inlined_at(&c, c.hidden, name), 0);
   finish(&c);
 }
 END_TEST
@@ -658,6 +857,95 @@ START_TEST(test_damaged_files)
 }
 END_TEST
 
+/* Damage in sections that are not loaded: debug information and the rest. */
+static void damage_from(uint8_t *bytes, size_t from, size_t size)
+{
+  static const uint64_t odd[] = {0, 1, 0x7f, 0xff, 0x7fffffff, UINT64_MAX};
+
+  for (int k = 0; k < 24; k++) {
+    uint64_t v = k % 3 == 0 ? odd[next_random() % 6] : next_random();
+    memcpy(bytes + from + next_random() % (size - 8 - from), &v,
+           1u << next_random() % 4);
+  }
+}
+
+static uint64_t ask_all(const char *base, size_t size)
+{
+  const char *name[8];
+  uint64_t found = 0;
+
+  for (size_t at = 0; at < size; at += 3) {
+    uint64_t addr = (uint64_t)(uintptr_t)base + at;
+    const struct module *mod = modules_find(modules, addr);
+    struct symbol sym;
+    size_t n = mod != NULL ? module_inlined(mod, addr, name, 8) : 0;
+    ck_assert_uint_le(n, 8);
+    for (size_t i = 0; i < n; i++)
+      found += strlen(name[i]) > 0;
+    if (mod != NULL && module_symbol(mod, addr, &sym))
+      found += strlen(sym.name) > 0;
+  }
+  return found;
+}
+
+static void ask_damaged(const char *path, const uint8_t *whole, size_t size,
+                        uint64_t *found)
+{
+  static uint8_t bytes[FILE_MAX];
+  const Elf64_Ehdr *eh = (const void *)whole;
+  const Elf64_Phdr *ph = (const void *)(whole + eh->e_phoff);
+  size_t loaded = 0;
+
+  for (size_t i = 0; i < eh->e_phnum; i++) {
+    if (ph[i].p_type == PT_LOAD && ph[i].p_offset + ph[i].p_filesz > loaded)
+      loaded = ph[i].p_offset + ph[i].p_filesz;
+  }
+  memcpy(bytes, whole, size);
+  damage_from(bytes, loaded, size);
+  FILE *f = fopen(path, "w");
+  ck_assert_ptr_nonnull(f);
+  fwrite(bytes, 1, size, f);
+  fclose(f);
+  int fd = open(path, O_RDONLY);
+  char *base = map_segments(whole, fd, size);
+  close(fd);
+  modules_refresh(modules);
+  *found += ask_all(base, loaded);
+  munmap(base, (size + 65535) & ~(size_t)65535);
+  unlink(path);
+}
+
+static void damage_program(const char *commands)
+{
+  static uint8_t whole[FILE_MAX];
+  struct child c;
+  char path[128];
+  uint64_t found = 0;
+
+  prepare_with(&c, inlining, commands);
+  snprintf(path, sizeof path, "%s/p", c.dir);
+  FILE *f = fopen(path, "r");
+  ck_assert_ptr_nonnull(f);
+  size_t size = fread(whole, 1, sizeof whole, f);
+  fclose(f);
+  ck_assert_uint_lt(size, sizeof whole);
+  for (int round = 0; round < 150; round++)
+    ask_damaged(path, whole, size, &found);
+  ck_assert_uint_gt(found, 0);
+  snprintf(path, sizeof path, "rm -r '%s'", c.dir);
+  ck_assert_int_eq(system(path), 0);
+}
+
+START_TEST(test_damaged_debug_info)
+{
+  damage_program("cc -O2 -g -fPIC -shared -Dmain=unused -o p p.c");
+  damage_program("cc -O2 -g -gdwarf-4 -fPIC -shared -Dmain=unused -o p p.c");
+  damage_program("cc -O2 -g -gz -fPIC -shared -Dmain=unused -o p p.c");
+  damage_program("cc -O2 -fPIC -shared -Dmain=unused -o m p.c && xz -k m && "
+                 "strip -o p m && objcopy --add-section .gnu_debugdata=m.xz p");
+}
+END_TEST
+
 int main(void)
 {
   Suite *s = suite_create("symbols");
@@ -678,6 +966,7 @@ int main(void)
   tcase_add_test(self, test_reloading_leaves_no_descriptors);
   tcase_add_test(self, test_demangle);
   tcase_add_test(self, test_damaged_files);
+  tcase_add_test(self, test_damaged_debug_info);
   tcase_set_timeout(self, 60);
   suite_add_tcase(s, self);
   tcase_set_timeout(made, 60);
@@ -686,6 +975,13 @@ int main(void)
   tcase_add_test(made, test_stripped);
   tcase_add_test(made, test_debuglink);
   tcase_add_test(made, test_debuglink_of_another_build);
+  tcase_add_test(made, test_without_section_headers);
+  tcase_add_test(made, test_mini_debug_info);
+  tcase_add_test(made, test_inlined);
+  tcase_add_test(made, test_inlined_by_debug_file);
+  tcase_add_test(made, test_inlined_without_aranges);
+  tcase_add_test(made, test_inlined_cplusplus);
+  tcase_add_test(made, test_nothing_inlined_without_debug_info);
   tcase_add_test(made, test_replaced_file);
   tcase_add_test(made, test_truncated_file);
   suite_add_tcase(s, made);
