@@ -85,7 +85,7 @@ struct options {
   bool threads, vms;
   bool follow; /* children too */
   bool wall;   /* threads that sleep, too */
-  bool lines, native, lua, zones, state;
+  bool lines, inlined, native, lua, zones, state;
   bool no_agent, require_agent;
   bool verbose, quiet;
 };

@@ -187,6 +187,8 @@ const struct option_row options_table[] = {
          "[idle] (cpu)"),
     FLAG(VERB_RECORD, 0, "lines", lines, true,
          "Lua frames carry the current line, not the function's first"),
+    FLAG(VERB_RECORD, 0, "inline", inlined, true,
+         "inlined native functions too, by the debug information"),
     FLAG(VERB_RECORD, 0, "no-native", native, false, "leave native frames out"),
     FLAG(VERB_RECORD, 0, "no-lua", lua, false,
          "leave Lua frames and builtins out"),
@@ -224,8 +226,8 @@ const size_t options_count = sizeof options_table / sizeof options_table[0];
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "inject",     "inline", "weight", "report",     "batch", "diff",
-    "categories", "slow",   "frames", "frame-zone", "live",  "push",
+    "inject",     "weight", "report", "batch",      "diff",
+    "categories", "slow",   "frames", "frame-zone", "live", "push",
 };
 
 /* ---- the parser ---- */

@@ -38,6 +38,7 @@ struct session_options record_session_options(const struct options *o)
                 .zones = o->zones,
                 .state = o->state,
                 .lines = o->lines,
+                .inlined = o->inlined,
                 .depth = (unsigned)o->depth,
                 .zone_prefix = o->zone},
   };

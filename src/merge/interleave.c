@@ -78,8 +78,12 @@ static void push_native(struct merging *g, size_t index)
     return;
   }
   const struct native_code *c = merge_native(g, f->ip, f->mod);
-  if (c && !c->hidden)
-    merge_push(g, (struct item){.frame = c->text, .native = index + 1});
+  if (!c || c->hidden)
+    return;
+  for (size_t i = c->inlined_count; i > 0; i--)
+    merge_push(g,
+               (struct item){.frame = g->m->inlined[c->inlined_first + i - 1]});
+  merge_push(g, (struct item){.frame = c->text, .native = index + 1});
 }
 
 /* Machine code that was made after its areas were last recorded looks like

@@ -18,6 +18,7 @@ static void memory_free(void *companion)
   idmap_free(&m->with_state);
   strbuf_free(&m->text);
   free(m->code);
+  free(m->inlined);
   free(m->item);
   free(m->run);
   free(m->stack);
@@ -51,6 +52,7 @@ void merge_forget_code(struct profile *p)
     return;
   idmap_clear(&m->code_of_ip);
   m->code_count = 0;
+  m->inlined_count = 0;
 }
 
 uint32_t merge_intern(struct merging *g, const char *text)

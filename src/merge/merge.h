@@ -22,6 +22,7 @@ struct merge_options {
   bool state;     /* the _[N] frame */
   bool asleep;    /* the thread sleeps: [idle] is its innermost frame */
   bool lines;     /* current line instead of the first */
+  bool inlined;   /* inlined native functions, too */
   unsigned depth; /* native and Lua frames kept, innermost first */
   const char *zone_prefix; /* NULL: every sample */
   const char *root;        /* frame put outermost (threads, VMs); NULL: none */

@@ -11,6 +11,7 @@
 #include "util/strbuf.h"
 
 #define NATIVE_LIMIT 240u /* bytes of a native frame's text */
+#define INLINED_MAX 64    /* at one address */
 
 /* What is known of the code at one address. */
 struct native_code {
@@ -20,6 +21,8 @@ struct native_code {
   bool hidden;                       /* the VM's own assembly */
   uint64_t symbol_lo, symbol_hi;     /* empty: no symbol */
   uint64_t function_lo, function_hi; /* by the unwind table; empty: none */
+  /* inlined there, outermost first: of merge_memory's list */
+  size_t inlined_first, inlined_count;
 };
 
 /* One element of a stack that is being put together, innermost first. */
@@ -60,6 +63,8 @@ struct merge_memory {
   struct idmap code_of_ip;
   struct native_code *code;
   size_t code_count, code_cap;
+  uint32_t *inlined; /* frames of the profile */
+  size_t inlined_count, inlined_cap;
   struct idmap with_state; /* frame and letter to frame */
   struct item *item;
   size_t item_count, item_cap;

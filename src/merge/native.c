@@ -31,6 +31,43 @@ static void add_symbol_name(struct strbuf *b, const char *name)
     strbuf_add_str(b, "...");
 }
 
+static uint32_t intern_name(struct merging *g, const char *name)
+{
+  struct strbuf *b = &g->m->text;
+  strbuf_clear(b);
+  add_symbol_name(b, name);
+  g->nomem = g->nomem || b->failed;
+  return merge_intern(g, strbuf_text(b));
+}
+
+static bool room_for_inlined(struct merge_memory *m, size_t n)
+{
+  if (m->inlined_cap - m->inlined_count >= n)
+    return true;
+  size_t cap = m->inlined_cap * 2 + INLINED_MAX;
+  uint32_t *p = realloc(m->inlined, cap * sizeof *p);
+  if (!p)
+    return false;
+  m->inlined = p;
+  m->inlined_cap = cap;
+  return true;
+}
+
+static void describe_inlined(struct merging *g, struct native_code *c)
+{
+  const char *name[INLINED_MAX];
+  struct merge_memory *m = g->m;
+  size_t n = module_inlined(c->mod, c->ip, name, INLINED_MAX);
+  c->inlined_first = m->inlined_count;
+  if (!room_for_inlined(m, n)) {
+    g->nomem = true;
+    return;
+  }
+  c->inlined_count = n;
+  for (size_t i = 0; i < n; i++)
+    m->inlined[m->inlined_count++] = intern_name(g, name[i]);
+}
+
 static void describe(struct merging *g, struct native_code *c)
 {
   struct strbuf *b = &g->m->text;
@@ -54,6 +91,8 @@ static void describe(struct merging *g, struct native_code *c)
   }
   g->nomem = g->nomem || b->failed;
   c->text = merge_intern(g, strbuf_text(b));
+  if (g->o->inlined)
+    describe_inlined(g, c);
 }
 
 static struct native_code *append(struct merging *g)
