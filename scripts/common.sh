@@ -8,9 +8,9 @@ jobs=$(nproc 2>/dev/null || echo 2)
 
 build_packages="gcc libc6-dev make autoconf automake libtool pkg-config
   libunwind-dev libelf-dev libdw-dev liblzma-dev libiberty-dev libzydis-dev"
-test_packages="check luajit libluajit-5.1-dev binutils python3 love neovim wrk
-  nginx python3-pip"
-ci_packages="clang clang-format universal-ctags xz-utils"
+test_packages="check luajit libluajit-5.1-dev binutils g++ xz-utils gdb python3
+  love neovim wrk nginx python3-pip"
+ci_packages="clang clang-format universal-ctags"
 
 say() {
   echo "== $*" >&2
@@ -77,9 +77,12 @@ build_project() {
   tecs_attach=$build/src/tecs-attach
 }
 
+cargo_least=1.79 # for inferno and the Rust host of the tests
+
 cargo_is_new_enough() { # path
-  "$1" --version 2>/dev/null | awk '{ split($2, v, ".")
-    exit !(v[1] > 1 || v[1] == 1 && v[2] >= 74) }'
+  "$1" --version 2>/dev/null | awk -v least="$cargo_least" '{
+    split($2, v, "."); split(least, w, ".")
+    exit !(v[1] > w[1] || v[1] == w[1] && v[2] >= w[2]) }'
 }
 
 find_cargo() {
@@ -90,6 +93,19 @@ find_cargo() {
     fi
   done
   return 1
+}
+
+# Debian 12's cargo is too old, cargo-web is not; later releases have a newer
+# cargo and no cargo-web.
+need_cargo() {
+  find_cargo && return 0
+  need_packages gcc libc6-dev ca-certificates
+  if [ -n "$(apt-cache madison cargo-web 2>/dev/null)" ]; then
+    need_packages cargo-web rustc-web
+  else
+    need_packages cargo rustc
+  fi
+  find_cargo || die "cargo $cargo_least or later is needed"
 }
 
 # inferno-flamegraph, from PATH or else installed into the build directory.
@@ -114,18 +130,4 @@ need_vms() {
     "$top/tests/vms/build" "$build/vms" >&2 ||
     say "not all of them can be had; tests that need those fail"
   export TECS_VMS="$build/vms"
-}
-
-need_cargo() { # $cargo
-  # Debian 12's cargo is too old for inferno, cargo-web is not; later releases
-  # have a newer cargo and no cargo-web.
-  if ! find_cargo; then
-    need_packages gcc libc6-dev ca-certificates
-    if [ -n "$(apt-cache madison cargo-web 2>/dev/null)" ]; then
-      need_packages cargo-web rustc-web
-    else
-      need_packages cargo rustc
-    fi
-    find_cargo || die "cargo 1.74 or later is needed"
-  fi
 }

@@ -26,6 +26,7 @@ dist_check_SCRIPTS += tests/e2e/demo.test
 dist_check_SCRIPTS += tests/e2e/flamegraph.test
 dist_check_SCRIPTS += tests/e2e/follow.test
 dist_check_SCRIPTS += tests/e2e/host.test
+dist_check_SCRIPTS += tests/e2e/inline.test
 dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
@@ -38,6 +39,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-luajit.test
 dist_check_SCRIPTS += tests/e2e/no-agent-neovim.test
 dist_check_SCRIPTS += tests/e2e/no-agent-wrk.test
 dist_check_SCRIPTS += tests/e2e/no-agent.test
+dist_check_SCRIPTS += tests/e2e/rust.test
 dist_check_SCRIPTS += tests/e2e/steer.test
 dist_check_SCRIPTS += tests/e2e/trace.test
 dist_check_SCRIPTS += tests/e2e/wall.test
@@ -194,9 +196,14 @@ EXTRA_DIST += \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
 	tests/targets/nvim.lua \
+	tests/targets/inline.cc \
 	tests/targets/phases.lua \
 	tests/targets/profile_contract.lua \
 	tests/targets/profile_steps.lua \
+	tests/targets/rust/Cargo.toml \
+	tests/targets/rust/src/engine.rs \
+	tests/targets/rust/src/game.lua \
+	tests/targets/rust/src/main.rs \
 	tests/targets/segment.py \
 	tests/targets/threads.c \
 	tests/targets/vms.c \
@@ -210,6 +217,10 @@ EXTRA_DIST += \
 	tests/vms/build \
 	tests/vms/host.c \
 	tests/vms/lupahost.py
+
+# What rust.test builds.
+clean-local:
+	rm -rf tests/rust
 
 check_PROGRAMS += tests/agent/aborts_reader
 tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c

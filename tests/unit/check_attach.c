@@ -181,7 +181,7 @@ END_TEST
 START_TEST(test_switches)
 {
   accepted("7 --lines --no-native --no-zones --no-state");
-  ck_assert(opt.lines && opt.lua);
+  ck_assert(opt.lines && opt.lua && !opt.inlined);
   ck_assert(!opt.native && !opt.zones && !opt.state);
   accepted("7 --no-lua -z afterFixed/Render -o p.folded");
   ck_assert(!opt.lua);
@@ -209,7 +209,7 @@ END_TEST
 
 START_TEST(test_session_options)
 {
-  accepted("7 -i 2 -d 3 --wait 4 -D 9 -t --lines --no-zones -z a/b");
+  accepted("7 -i 2 -d 3 --wait 4 -D 9 -t --lines --inline --no-zones -z a/b");
   struct session_options s = record_session_options(&opt);
   ck_assert_uint_eq(s.interval_ns, 2000000);
   ck_assert_uint_eq(s.duration_ns, 3000000000);
@@ -217,7 +217,7 @@ START_TEST(test_session_options)
   ck_assert(s.by_thread && !s.by_vm);
   ck_assert_uint_eq(s.merge.depth, 9);
   ck_assert(s.merge.lines && s.merge.native && s.merge.lua && s.merge.state);
-  ck_assert(!s.merge.zones);
+  ck_assert(s.merge.inlined && !s.merge.zones);
   ck_assert_str_eq(s.merge.zone_prefix, "a/b");
 }
 END_TEST
@@ -354,7 +354,6 @@ START_TEST(test_not_in_this_version)
       "dump 7",
       "report x",
       "7 --inject",
-      "7 --inline",
       "7 --weight cpu",
       "7 --weight=cpu",
       "7 --report",
