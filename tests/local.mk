@@ -30,6 +30,7 @@ dist_check_SCRIPTS += tests/e2e/inline.test
 dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
+dist_check_SCRIPTS += tests/e2e/native.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
 dist_check_SCRIPTS += tests/e2e/no-agent-accounting.test
 dist_check_SCRIPTS += tests/e2e/no-agent-demo.test
@@ -57,6 +58,7 @@ EXTRA_DIST += \
 	tests/bench/ccalls.lua \
 	tests/bench/compiled.lua \
 	tests/bench/coroutines.lua \
+	tests/bench/deep.lua \
 	tests/bench/demo.lua \
 	tests/bench/ffi.lua \
 	tests/bench/interpreted.lua \
@@ -81,6 +83,8 @@ EXTRA_DIST += \
 	tests/cases/28.py \
 	tests/cases/29.py \
 	tests/cases/34.py \
+	tests/cases/36.py \
+	tests/cases/37.py \
 	tests/cases/40.py \
 	tests/cases/41.py \
 	tests/cases/47.py \
@@ -88,11 +92,13 @@ EXTRA_DIST += \
 	tests/cases/50.py \
 	tests/cases/51.py \
 	tests/cases/53.py \
+	tests/cases/55.py \
 	tests/cases/61.py \
 	tests/cases/66.py \
 	tests/cases/caselib.py \
 	tests/cases/run \
 	tests/cases/timed.lua \
+	tests/e2e/gdbtruth.py \
 	tests/golden/README.md \
 	tests/golden/abi-1.txt \
 	tests/lib/aborts.py \
@@ -195,6 +201,7 @@ EXTRA_DIST += \
 	tests/targets/kin.lua \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
+	tests/targets/native.c \
 	tests/targets/nvim.lua \
 	tests/targets/inline.cc \
 	tests/targets/phases.lua \
@@ -273,6 +280,11 @@ tests_golden_record_LDADD = \
 check_PROGRAMS += tests/golden/show
 tests_golden_show_SOURCES = tests/golden/show.c $(replay_sources)
 tests_golden_show_LDADD = $(replay_libs)
+
+# Single samples, held against gdb's stacks.
+check_PROGRAMS += tests/e2e/frozen
+tests_e2e_frozen_SOURCES = tests/e2e/frozen.c
+tests_e2e_frozen_LDADD = $(replay_libs)
 
 # make fuzz [RECORDING=calls] [FUZZ_TIME=60] [CORPUS=folder], see tests/README.md
 EXTRA_PROGRAMS = tests/fuzz/fuzz_replay
