@@ -10,8 +10,9 @@
 #include "capture/capture_internal.h"
 
 enum {
-  STACK_MAX = 131072, /* bytes of native stack, whatever is asked */
-  CFRAME_SPARE = 64,  /* entries that vmcore keeps for C frames */
+  STACK_MAX = 131072,  /* bytes of native stack, whatever is asked */
+  STACK_LEAST = 16384, /* where the ring has no room for more */
+  CFRAME_SPARE = 64,   /* entries that vmcore keeps for C frames */
 };
 
 /* ---- parts of the sample ---- */
@@ -43,6 +44,11 @@ static uint8_t *put(uint8_t *at, const void *from, size_t n)
 {
   memcpy(at, from, n);
   return at + n;
+}
+
+static uint32_t least(uint32_t a, uint32_t b)
+{
+  return a < b ? a : b;
 }
 
 /* Bytes of stack to copy from sp on. */
@@ -93,6 +99,11 @@ static bool write_sample(struct capture *c, const struct moment *mo,
       (uint32_t)(sizeof(struct tecs_sample) + vms + frames + zones);
   struct tecs_sample *r =
       shm_ring_reserve(c->slot, c->ring, fixed + stack + outer);
+  if (!r) { /* a part of a deep stack is better than nothing */
+    stack = least(stack, STACK_LEAST);
+    outer = least(outer, STACK_LEAST);
+    r = shm_ring_reserve(c->slot, c->ring, fixed + stack + outer);
+  }
   c->written = r;
   if (!r)
     return false;

@@ -14,9 +14,10 @@
 #include "base/clock.h"
 #include "session/session_internal.h"
 
-/* Nested library buffers (luaL_Buffer is 8 KB) need more than 16 KB; a copy
- * ends at the stack's own end long before this in ordinary code. */
-#define STACK_MAX 65536u
+/* Nested library buffers (luaL_Buffer is 8 KB) need much: a callback of
+ * string.gsub within another's, a dozen deep, more than 100 KB.  A copy ends at
+ * the stack's own end long before this in ordinary code. */
+#define STACK_MAX 131072u
 #define DEPTH_MAX 4096u
 
 static enum result lock(struct session *s)
