@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Dynamic symbols of a module whose file can't be reached (deleted, in
- * another namespace, the vdso), read from the target's memory.
+ * Dynamic symbols of a module, read from the target's memory: for names of
+ * code when the file can't be reached (deleted, in another namespace, the
+ * vdso), and for addresses of names, where what is mapped is what counts.
  */
 #include "symbols/symbols_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #define STRINGS_MAX (64u << 20)
 #define SYMBOLS_MAX (1u << 22)
@@ -104,26 +106,87 @@ static uint64_t symbol_count(struct module *mod, const struct dynamic *d)
   return 0;
 }
 
-void symtab_add_dynamic(struct symtab *t, struct module *mod)
+struct table {
+  Elf64_Sym *sym;
+  uint64_t count;
+  char *strings; /* NUL-terminated as a whole */
+  uint64_t strsz;
+};
+
+static void table_free(struct table *t)
+{
+  free(t->sym);
+  free(t->strings);
+}
+
+/* false: nothing is held. */
+static bool read_table(struct module *mod, struct table *t)
 {
   struct dynamic d;
-  uint64_t count;
-  Elf64_Sym *sym;
 
+  *t = (struct table){0};
   if (!read_dynamic(mod, &d))
-    return;
-  count = symbol_count(mod, &d);
-  if (count == 0)
-    return;
-  sym = calloc(count, sizeof *sym);
+    return false;
+  t->count = symbol_count(mod, &d);
+  if (t->count == 0)
+    return false;
+  t->strsz = d.strsz;
+  t->sym = calloc(t->count, sizeof *t->sym);
   t->strings = calloc(1, d.strsz + 1);
-  if (sym != NULL && t->strings != NULL &&
-      read_live(mod, d.symtab, sym, count * sizeof *sym) &&
-      read_live(mod, d.strtab, t->strings, d.strsz)) {
-    for (uint64_t i = 0; i < count; i++) {
-      if (sym[i].st_name < d.strsz)
-        symtab_add(t, &sym[i], t->strings + sym[i].st_name);
+  if (t->sym != NULL && t->strings != NULL &&
+      read_live(mod, d.symtab, t->sym, t->count * sizeof *t->sym) &&
+      read_live(mod, d.strtab, t->strings, d.strsz))
+    return true;
+  table_free(t);
+  return false;
+}
+
+void symtab_add_dynamic(struct symtab *t, struct module *mod)
+{
+  struct table table;
+
+  if (!read_table(mod, &table))
+    return;
+  for (uint64_t i = 0; i < table.count; i++) {
+    const Elf64_Sym *s = &table.sym[i];
+    if (s->st_name < table.strsz)
+      symtab_add(t, s, table.strings + s->st_name);
+  }
+  t->strings = table.strings;
+  free(table.sym);
+}
+
+static bool is_export(const Elf64_Sym *s)
+{
+  unsigned type = ELF64_ST_TYPE(s->st_info);
+
+  return s->st_shndx != SHN_UNDEF && s->st_shndx != SHN_ABS &&
+         ELF64_ST_BIND(s->st_info) != STB_LOCAL &&
+         (type == STT_FUNC || type == STT_OBJECT);
+}
+
+unsigned module_exports(const struct module *mod, struct export *want,
+                        unsigned n)
+{
+  struct table t;
+  unsigned found = 0;
+
+  for (unsigned k = 0; k < n; k++)
+    want[k].start = want[k].size = 0;
+  if (!mod->elf || !read_table((struct module *)mod, &t))
+    return 0;
+  for (uint64_t i = 0; i < t.count && found < n; i++) {
+    const Elf64_Sym *s = &t.sym[i];
+    if (s->st_name >= t.strsz || !is_export(s))
+      continue;
+    for (unsigned k = 0; k < n; k++) {
+      if (want[k].start != 0 || strcmp(want[k].name, t.strings + s->st_name))
+        continue;
+      want[k].start = mod->bias + s->st_value;
+      want[k].size = s->st_size;
+      found++;
     }
   }
-  free(sym);
+  table_free(&t);
+  return found;
 }

@@ -65,6 +65,18 @@ bool module_symbol(const struct module *mod, uint64_t addr, struct symbol *out);
 size_t module_inlined(const struct module *mod, uint64_t addr,
                       const char **name, size_t max);
 bool module_has_debug_info(const struct module *mod);
+/* Where a module has what it exports under a name, by its dynamic symbols in
+ * memory: functions and objects that are defined there.  Of several versions of
+ * one symbol, the first in the table. */
+struct export
+{
+  const char *name; /* the caller's */
+  uint64_t start;   /* run-time; 0: not exported */
+  uint64_t size;
+};
+/* Fills start and size of want[0, n); returns how many were found. */
+unsigned module_exports(const struct module *mod, struct export *want,
+                        unsigned n);
 /* The unwind table's entry that covers addr.  All run-time addresses. */
 struct fde {
   uint64_t addr;       /* of the entry itself, in .eh_frame */

@@ -153,6 +153,26 @@ START_TEST(test_library_functions)
 }
 END_TEST
 
+START_TEST(test_exports)
+{
+  const struct module *libc =
+      modules_find(modules, (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "abort"));
+  struct export want[] = {{.name = "abort"},
+                          {.name = "no_such_function"},
+                          {.name = "environ"},
+                          {.name = "elf_begin"}}; /* another library's */
+
+  ck_assert_ptr_nonnull(libc);
+  ck_assert_uint_eq(module_exports(libc, want, 4), 2);
+  ck_assert_uint_eq(want[0].start,
+                    (uint64_t)(uintptr_t)dlsym(RTLD_DEFAULT, "abort"));
+  ck_assert_uint_gt(want[0].size, 8);
+  ck_assert_uint_eq(want[1].start, 0);
+  ck_assert_uint_eq(want[2].size, sizeof(char **));
+  ck_assert_uint_eq(want[3].start, 0);
+}
+END_TEST
+
 START_TEST(test_function_range)
 {
   const struct module *mod = modules_find(modules, (uintptr_t)local_function);
@@ -957,6 +977,7 @@ int main(void)
   tcase_add_test(self, test_size_is_a_limit);
   tcase_add_test(self, test_best_name_wins);
   tcase_add_test(self, test_library_functions);
+  tcase_add_test(self, test_exports);
   tcase_add_test(self, test_function_range);
   tcase_add_test(self, test_read_image);
   tcase_add_test(self, test_entry);
