@@ -176,6 +176,18 @@ src_libroom_unwind_la_SOURCES = \
 	src/unwind/vmframe.c
 src_libroom_unwind_la_CPPFLAGS = $(AM_CPPFLAGS) $(UNWIND_CFLAGS)
 
+noinst_LTLIBRARIES += src/libroom-inject.la
+src_libroom_inject_la_SOURCES = \
+	src/inject/frame.c \
+	src/inject/inject.h \
+	src/inject/inject_internal.h \
+	src/inject/load.c \
+	src/inject/moment.c \
+	src/inject/places.c \
+	src/inject/refuse.c \
+	src/inject/remote.c \
+	src/inject/tracee.c
+
 noinst_LTLIBRARIES += src/libroom-profile.la
 src_libroom_profile_la_SOURCES = \
 	src/profile/aborts.c \
@@ -307,7 +319,8 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/verdict.c
 
 collector_rooms = src/libroom-output.la src/libroom-session.la \
-	src/libroom-merge.la src/libroom-profile.la src/libroom-unwind.la \
+	src/libroom-merge.la src/libroom-profile.la src/libroom-inject.la \
+	src/libroom-unwind.la \
 	src/libroom-vm.la src/libroom-symbols.la src/libroom-target.la \
 	src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-util.la src/libroom-base.la

@@ -386,6 +386,21 @@ tests_unit_check_layout_LDADD = \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
 
+unit_tests += tests/unit/check_inject
+tests_unit_check_inject_SOURCES = tests/unit/check_inject.c
+tests_unit_check_inject_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_inject_LDADD = \
+	src/libroom-inject.la \
+	src/libroom-unwind.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs) \
+	$(CHECK_LIBS) -lpthread
+
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_late
 tests_unit_check_late_SOURCES = tests/unit/check_late.c tests/unit/records.h
