@@ -304,6 +304,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/follow.c \
 	src/attach/formats.c \
 	src/attach/help.c \
+	src/attach/inject.c \
 	src/attach/job.c \
 	src/attach/launch.c \
 	src/attach/options.c \

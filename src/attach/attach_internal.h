@@ -87,6 +87,7 @@ struct options {
   bool wall;   /* threads that sleep, too */
   bool lines, inlined, native, lua, zones, state;
   bool no_agent, require_agent;
+  bool inject; /* the agent, where there is none */
   bool verbose, quiet;
 };
 
@@ -227,6 +228,10 @@ enum result reach_process(pid_t pid, struct target **out, struct error *e);
 enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
                        struct target **out, struct error *e);
 bool reach_stopped(struct target *t);
+/* --inject (inject.c): loads the agent into a process that has none, and says
+ * so. */
+enum result inject_into(struct target *t, const struct options *o,
+                        struct error *e);
 /* Of a process without an agent: NOVM or NOAGENT, with the cure. */
 enum result reach_why_no_agent(struct target *t, struct error *e);
 /* Is there still time for a VM to appear?  OK, or NOVM with the reason: waited

@@ -60,6 +60,8 @@ enum result job_reach(struct job *j)
                                           &j->target, &j->error);
   if (j->target)
     target_comm(j->target, j->comm);
+  if (r == RESULT_NOAGENT && j->o->inject)
+    r = inject_into(j->target, j->o, &j->error);
   r = do_without(j, r);
   if (r == RESULT_OK)
     note_target(j);

@@ -214,6 +214,8 @@ const struct option_row options_table[] = {
     FLAG(VERB_RECORD, 0, "no-agent", no_agent, true,
          "sample from outside, also where the agent is loaded: every sample "
          "stops a thread for a moment"),
+    FLAG(SAMPLER | VERB_STATUS, 0, "inject", inject, true,
+         "load the agent into the process, when it runs without"),
     FLAG(SAMPLER, 0, "require-agent", require_agent, true,
          "fail when the agent is not loaded"),
     FLAG(VERB_ANY, 'v', "verbose", verbose, true, "say more on stderr"),
@@ -226,8 +228,8 @@ const size_t options_count = sizeof options_table / sizeof options_table[0];
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "inject",     "weight", "report", "batch",      "diff",
-    "categories", "slow",   "frames", "frame-zone", "live", "push",
+    "weight", "report", "batch",      "diff", "categories",
+    "slow",   "frames", "frame-zone", "live", "push",
 };
 
 /* ---- the parser ---- */
@@ -355,6 +357,12 @@ static enum result check_whom(const struct options *o, struct error *e)
   if (o->pid && o->command)
     return error_set(e, RESULT_USAGE,
                      "either a process id or -- command, not both");
+  if (o->command && o->inject)
+    return error_set(e, RESULT_USAGE,
+                     "--inject is for a process that runs already; a command "
+                     "is started with the agent");
+  if (o->no_agent && o->inject)
+    return error_set(e, RESULT_USAGE, "either --inject or --no-agent");
   if (o->pid || o->command)
     return RESULT_OK;
   if (!(o->verb->bit & SAMPLER))

@@ -353,7 +353,11 @@ int status_run(const struct options *o)
 {
   struct status_text s = {.shm.fd = -1};
   struct error e;
-  enum result r = target_open(o->pid, &s.target, &e);
+  enum result r = o->inject
+                      ? reach_open(o->pid, false, o->wait_ns, &s.target, &e)
+                      : target_open(o->pid, &s.target, &e);
+  if (r == RESULT_NOAGENT && o->inject)
+    r = inject_into(s.target, o, &e);
   if (r == RESULT_OK)
     r = compose(&s, &e);
   if (r != RESULT_OK)
