@@ -268,6 +268,7 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/init.c \
 	src/agent/install.c \
 	src/agent/interpose.c \
+	src/agent/late.c \
 	src/agent/luaapi.c \
 	src/agent/luaapi.h \
 	src/agent/names.c \

@@ -28,7 +28,7 @@
 #define TECS_ABI_MAGIC UINT64_C(0x1a47455353434554) /* "TECSSEG\x1a" */
 #define TECS_ABI_ENDIAN UINT32_C(0x01020304)
 #define TECS_ABI_MAJOR 1
-#define TECS_ABI_MINOR 1
+#define TECS_ABI_MINOR 2
 #define TECS_ABI_OLDEST 1 /* oldest major whose readers understand this */
 
 #define TECS_SLOTS 128          /* threads sampled at the same time */
@@ -50,6 +50,11 @@ enum tecs_reason {
   /* in state READY: the agent works, but did not do what TECS_AGENT asks for */
   TECS_REASON_BAD_ENV = 3,      /* it can't be understood */
   TECS_REASON_NO_COLLECTOR = 4, /* tecs-attach was not found or not started */
+};
+
+enum tecs_agent_flag {
+  TECS_AGENT_LATE = 1u << 0, /* loaded into the running process: stands behind
+                                everything that was bound before */
 };
 
 enum tecs_section_tag {
@@ -89,7 +94,9 @@ struct tecs_header {
   uint32_t section_count;
   uint32_t state;  /* enum tecs_state */
   uint32_t reason; /* enum tecs_reason */
-  uint64_t reserved[4];
+  uint32_t flags;  /* enum tecs_agent_flag */
+  uint32_t reserved32;
+  uint64_t reserved[3];
   char build[32]; /* version of the agent, NUL-terminated */
   struct tecs_section section[TECS_SECTIONS];
 };

@@ -32,6 +32,7 @@ struct agent {
   uint64_t main_stack_end; /* of the main thread's stack */
   volatile uint32_t *ready;
   bool started;
+  bool late; /* loaded into a running process: late.c */
 };
 extern struct agent agent;
 
@@ -64,8 +65,10 @@ size_t guard_copy(void *to, uint64_t from, size_t n);
 
 /* Installs the handler of SIGURG. */
 bool signals_install(void);
-/* Passes a signal on to the handler that the program has for it. */
-void signals_chain(int signo, siginfo_t *info, void *uc);
+/* Passes a signal on to the handler that the program has for it.  caller: the
+ * return address of ours; another than the kernel's: the program's handler
+ * calls the one that it found in its place. */
+void signals_chain(int signo, siginfo_t *info, void *uc, const void *caller);
 /* The system's own sigaction, never ours. */
 int signals_sigaction(int signo, const struct sigaction *act,
                       struct sigaction *old);
@@ -101,6 +104,14 @@ void names_proto_made(struct vm_mem *m, const struct vm_layout *lay,
  * source gives it none.  Safe in a handler. */
 bool names_find(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
                 const char **name, uint32_t *len);
+
+/* ---- late.c: the agent came into a running process ---- */
+
+/* At the start: sets agent.late, and looks then for the Lua APIs there are. */
+void late_look(void);
+/* Of the sample that was just taken in this handler: asks its VM for a moment
+ * at which it can be installed into. */
+void late_visit(struct capture *c);
 
 /* ---- install.c: what the agent puts into a VM ---- */
 

@@ -107,7 +107,7 @@ static bool skip_load(ucontext_t *uc)
 static void on_fault(int signo, siginfo_t *info, void *uc)
 {
   if (!skip_load(uc))
-    signals_chain(signo, info, uc);
+    signals_chain(signo, info, uc, __builtin_return_address(0));
 }
 
 /* Also again, when the program has put its own in place behind our back. */

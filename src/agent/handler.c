@@ -18,6 +18,12 @@ enum {
   GUARD_CHECKED_EVERY = 256, /* ticks of a slot */
 };
 
+/* Where the program's sigaction is not ours, its handlers come unseen. */
+static bool guard_due(const struct capture *c)
+{
+  return agent.late || c->seq % GUARD_CHECKED_EVERY == 0;
+}
+
 static struct capture captures[TECS_SLOTS];
 
 AGENT_TLS volatile bool busy;
@@ -166,12 +172,14 @@ static bool take_guarded(struct capture *c, const ucontext_t *uc,
                          uint64_t restorer)
 {
   guard_install();
-  if (c->seq % GUARD_CHECKED_EVERY == 0)
+  if (guard_due(c))
     guard_check();
   unblock_faults(uc);
   avoid_small_stack(uc);
   struct vm_mem *previous = guard_enter(&c->mem);
   bool taken = take_interrupted(c, uc, restorer);
+  if (agent.late)
+    late_visit(c);
   guard_leave(previous);
   return taken;
 }
@@ -205,7 +213,7 @@ void handler_tick(int signo, siginfo_t *info, void *ctx)
 {
   int saved = errno;
   if (!is_tick(info)) {
-    signals_chain(signo, info, ctx);
+    signals_chain(signo, info, ctx, __builtin_return_address(0));
     errno = saved;
     return;
   }

@@ -65,6 +65,8 @@ static void start(void)
   agent.cookie = make_cookie();
   if (shm_create(&agent.shm, TECS_BUILD, agent.cookie) != RESULT_OK)
     return;
+  if (agent.late)
+    agent.shm.header->flags |= TECS_AGENT_LATE;
   registry_republish();
   trace_from_start();
   agent.started = true;
@@ -92,6 +94,7 @@ __attribute__((constructor)) static void init(void)
   if (getauxval(AT_SECURE)) /* a privileged program: stay out of it */
     return;
   agent.main_stack_end = (uint64_t)__libc_stack_end;
+  late_look();
   if (!make_ready_page() || !signals_install())
     return;
   start();

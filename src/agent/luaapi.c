@@ -3,6 +3,7 @@
  * The functions of the Lua API, by dlsym from the object that has the VM.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdbool.h>
 #include <string.h>
 
@@ -56,6 +57,7 @@ static const struct {
 enum { APIS_MAX = 8 };
 struct known_api {
   void *base;              /* where the object is loaded */
+  uint64_t end;            /* of it; 0: not looked up */
   volatile uint32_t state; /* 1: being made, 2: complete, 3: not exported */
   struct api api;
 };
@@ -105,6 +107,70 @@ const struct api *luaapi_of(uint64_t code)
   }
   return NULL;
 }
+
+/* ---- those that are there already ---- */
+
+enum { OBJECTS_MAX = 1024 };
+struct object {
+  const char *path; /* the loader's; "" for the program */
+  uint64_t base, end;
+};
+struct objects {
+  struct object object[OBJECTS_MAX];
+  unsigned count;
+};
+
+static int note_object(struct dl_phdr_info *info, size_t size, void *arg)
+{
+  struct objects *all = arg;
+  (void)size;
+  if (all->count == OBJECTS_MAX)
+    return 1;
+  struct object *o = &all->object[all->count++];
+  *o = (struct object){.path = info->dlpi_name, .base = UINT64_MAX};
+  for (unsigned i = 0; i < info->dlpi_phnum; i++) {
+    const ElfW(Phdr) *ph = &info->dlpi_phdr[i];
+    uint64_t start = info->dlpi_addr + ph->p_vaddr;
+    if (ph->p_type != PT_LOAD)
+      continue;
+    o->base = start < o->base ? start : o->base;
+    o->end = start + ph->p_memsz > o->end ? start + ph->p_memsz : o->end;
+  }
+  return 0;
+}
+
+static void look_at(const struct object *o)
+{
+  void *h = dlopen(*o->path ? o->path : NULL, RTLD_LAZY | RTLD_NOLOAD);
+  uint64_t f = h ? (uint64_t)dlsym(h, "lua_sethook") : 0;
+  if (h)
+    dlclose(h);
+  if (f < o->base || f >= o->end || !luaapi_of(f))
+    return;
+  for (unsigned i = 0; i < APIS_MAX; i++)
+    if (known[i].state == 2 && (uint64_t)known[i].base >= o->base &&
+        (uint64_t)known[i].base < o->end)
+      known[i].end = o->end;
+}
+
+void luaapi_look(void)
+{
+  static struct objects all;
+  dl_iterate_phdr(note_object, &all);
+  for (unsigned i = 0; i < all.count; i++)
+    look_at(&all.object[i]);
+}
+
+const struct api *luaapi_found(uint64_t code)
+{
+  for (unsigned i = 0; i < APIS_MAX; i++)
+    if (atomic_acquire(&known[i].state) == 2 &&
+        code >= (uint64_t)known[i].base && code < known[i].end)
+      return &known[i].api;
+  return NULL;
+}
+
+/* ---- */
 
 static bool vm_of(struct vm_mem *m, lua_State *L, const struct vm_layout **lay,
                   uint64_t *g)

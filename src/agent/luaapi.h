@@ -100,6 +100,11 @@ struct api {
 /* The API of the object that holds the machine code at address code; NULL when
  * it does not export the first group.  Lives as long as the process. */
 const struct api *luaapi_of(uint64_t code);
+/* Looks for the objects that export one, of those that are loaded now, for: */
+void luaapi_look(void);
+/* The API of the object that holds the code; NULL: none that was found then.
+ * Safe in a handler. */
+const struct api *luaapi_found(uint64_t code);
 /* The same of the VM that is running us: by the address of its code. */
 const struct api *luaapi_running(lua_State *L);
 /* The VM of a thread of ours; false: of no known layout. */

@@ -17,14 +17,25 @@ typedef void handler_fn(int);
 
 /* One writer at a time is enough: a program that installs handlers for one
  * signal from two threads at once has no order to lose. */
+enum { OLDER_MAX = 4, SIGNALS = 3 };
 struct adopted {
   int signo;
   volatile uint32_t adopted;
   struct sigaction action[2]; /* two copies: a reader sees a whole one */
   volatile uint32_t which;
+  /* What the program had when it put another in our place, past us: to its eyes
+   * that was ours, and its handler may call ours for what it does not want.
+   * Oldest first. */
+  struct sigaction older[OLDER_MAX];
+  volatile uint32_t older_count;
 };
-static struct adopted table[] = {
+static struct adopted table[SIGNALS] = {
     {.signo = SIGURG}, {.signo = SIGSEGV}, {.signo = SIGBUS}};
+
+/* How many of the program's handlers for it this thread is in. */
+AGENT_TLS volatile uint32_t inside[SIGNALS];
+/* Where the kernel makes handlers return to; NULL: not known. */
+static const void *volatile restorer;
 
 static struct adopted *adopted_entry(int signo)
 {
@@ -51,6 +62,11 @@ void signals_adopt(int signo, const struct sigaction *program)
   struct adopted *a = adopted_entry(signo);
   if (!a)
     return;
+  uint32_t n = atomic_get(&a->older_count);
+  if (atomic_get(&a->adopted) && n < OLDER_MAX) {
+    a->older[n] = fetch(a);
+    atomic_release(&a->older_count, n + 1);
+  }
   store(a, program);
   atomic_release(&a->adopted, 1u);
 }
@@ -81,6 +97,19 @@ int signals_sigaction(int signo, const struct sigaction *act,
   return real_sigaction(signo, act, old);
 }
 
+static const void *own_restorer(int signo)
+{
+  struct { /* the kernel's struct sigaction, asm/signal.h */
+    void *handler;
+    unsigned long flags;
+    const void *restorer;
+    uint64_t mask;
+  } now = {0};
+  if (syscall(SYS_rt_sigaction, signo, NULL, &now, sizeof now.mask))
+    return NULL;
+  return now.restorer;
+}
+
 bool signals_install(void)
 {
   struct sigaction sa, old;
@@ -95,7 +124,10 @@ bool signals_install(void)
    * 8 KB (Rust's std gives every thread one), and one signal frame alone is
    * 3.5 KB with AVX-512. */
   sa.sa_flags = SA_SIGINFO | SA_RESTART;
-  return signals_sigaction(SIGURG, &sa, NULL) == 0;
+  if (signals_sigaction(SIGURG, &sa, NULL))
+    return false;
+  restorer = own_restorer(SIGURG);
+  return true;
 }
 
 /* ---- passing on ---- */
@@ -135,12 +167,9 @@ static void call_program(struct adopted *a, const struct sigaction *sa,
   sigprocmask(SIG_SETMASK, &old, NULL);
 }
 
-void signals_chain(int signo, siginfo_t *info, void *uc)
+static void act(struct adopted *a, struct sigaction sa, int signo,
+                siginfo_t *info, void *uc)
 {
-  struct adopted *a = adopted_entry(signo);
-  if (!a)
-    return;
-  struct sigaction sa = fetch(a);
   bool plain = !(sa.sa_flags & SA_SIGINFO);
   if (plain && sa.sa_handler == SIG_DFL)
     default_action(signo, info);
@@ -149,6 +178,29 @@ void signals_chain(int signo, siginfo_t *info, void *uc)
       default_action(signo, info);
   } else
     call_program(a, &sa, signo, info, uc);
+}
+
+/* A handler of the program that calls ours gets what the program had before it,
+ * and so on.  Entered by the kernel, it starts anew: a handler may have left by
+ * longjmp. */
+void signals_chain(int signo, siginfo_t *info, void *uc, const void *caller)
+{
+  struct adopted *a = adopted_entry(signo);
+  if (!a)
+    return;
+  volatile uint32_t *in = &inside[a - table];
+  uint32_t level = caller == restorer || !restorer ? 0 : *in;
+  uint32_t older = atomic_acquire(&a->older_count);
+  struct sigaction sa;
+  memset(&sa, 0, sizeof sa);
+  sa.sa_handler = SIG_DFL;
+  if (!level)
+    sa = fetch(a);
+  else if (level <= older)
+    sa = a->older[older - level];
+  *in = level + 1;
+  act(a, sa, signo, info, uc);
+  *in = level;
 }
 
 /* ---- what the program calls ---- */
