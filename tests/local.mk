@@ -27,6 +27,7 @@ dist_check_SCRIPTS += tests/e2e/flamegraph.test
 dist_check_SCRIPTS += tests/e2e/follow.test
 dist_check_SCRIPTS += tests/e2e/host.test
 dist_check_SCRIPTS += tests/e2e/inline.test
+dist_check_SCRIPTS += tests/e2e/inject.test
 dist_check_SCRIPTS += tests/e2e/launch.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
@@ -199,6 +200,7 @@ EXTRA_DIST += \
 	tests/targets/hotaborts.lua \
 	tests/targets/idle.lua \
 	tests/targets/kin.lua \
+	tests/targets/latesig.c \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
 	tests/targets/native.c \
@@ -212,6 +214,7 @@ EXTRA_DIST += \
 	tests/targets/rust/src/game.lua \
 	tests/targets/rust/src/main.rs \
 	tests/targets/segment.py \
+	tests/targets/storm.c \
 	tests/targets/threads.c \
 	tests/targets/vms.c \
 	tests/targets/waits.c \
@@ -343,6 +346,7 @@ tests_unit_check_attach_LDADD = \
 	src/libroom-session.la \
 	src/libroom-merge.la \
 	src/libroom-profile.la \
+	src/libroom-inject.la \
 	src/libroom-unwind.la \
 	src/libroom-vm.la \
 	src/libroom-symbols.la \

@@ -41,7 +41,7 @@ enum result inject_into(struct target *t, const struct options *o,
                                      .call_ns = CALL_NS,
                                      .stop = &signals_stop};
   r = inject_load(t, &how, &account, e);
-  if (r == RESULT_OK)
+  if (r == RESULT_OK && account.tid)
     tell(t, o, &account);
   /* the process cannot be reached that way; there may well be a VM in it */
   return r == RESULT_UNSUPPORTED ? RESULT_PERM : r;

@@ -399,7 +399,8 @@ static enum result check_record(const struct options *o, struct error *e)
 
 static enum result check_trace(const struct parse *p)
 {
-  p->o->samples |= p->o->by_cost;
+  /* VMs that were there before the agent are found in samples */
+  p->o->samples |= p->o->by_cost || p->o->inject;
   if (!p->o->samples &&
       (used(p, "interval") || used(p, "freq") || used(p, "rate")))
     return error_set(p->e, RESULT_USAGE,

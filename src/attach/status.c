@@ -64,6 +64,12 @@ static void agent_lines(struct status_text *s)
   LINE(s, "agent: %.*s\n", (int)sizeof h->build, h->build);
   LINE(s, "agent.state: %s\n", state_text(h));
   LINE(s, "agent.segment: %u.%u\n", h->major, h->minor);
+  LINE(s, "agent.loaded: %s\n",
+       h->flags & TECS_AGENT_LATE
+           ? "late, into the running process: zones of C code (tecs/zone.h) "
+             "are not seen; VMs are found in samples; names of code that was "
+             "loaded before come from what is left of it"
+           : "from the program's start");
   if (notice_text(h))
     LINE(s, "agent.notice: %s\n", notice_text(h));
 }
@@ -353,9 +359,8 @@ int status_run(const struct options *o)
 {
   struct status_text s = {.shm.fd = -1};
   struct error e;
-  enum result r = o->inject
-                      ? reach_open(o->pid, false, o->wait_ns, &s.target, &e)
-                      : target_open(o->pid, &s.target, &e);
+  enum result r = o->inject ? reach_open(o->pid, false, 0, &s.target, &e)
+                            : target_open(o->pid, &s.target, &e);
   if (r == RESULT_NOAGENT && o->inject)
     r = inject_into(s.target, o, &e);
   if (r == RESULT_OK)

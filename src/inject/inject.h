@@ -27,7 +27,8 @@ struct inject_options {
 };
 
 struct inject_account {
-  pid_t tid;        /* of the thread that made the call; 0: none */
+  pid_t tid;        /* of the thread that made the call; 0: none, or the agent
+                       had come meanwhile */
   unsigned looks;   /* threads that were stopped for a moment */
   uint64_t held_ns; /* for which that thread was away from its work */
   bool copied;      /* the process cannot see the library's path: it was given

@@ -115,6 +115,16 @@ static void nap(unsigned round)
   nanosleep(&ts, NULL);
 }
 
+/* A program that had just been started may have brought it itself. */
+static bool agent_came(const struct load *l)
+{
+  for (size_t i = 0; i < l->at.maps.count; i++)
+    if (!strcmp(l->at.maps.map[i].path, "/memfd:" TECS_SEGMENT_NAME))
+      return true;
+  return false;
+}
+
+/* OK: a thread is held, or the agent is there and none is. */
 static enum result find_moment(struct load *l, struct error *e)
 {
   uint64_t deadline = clock_mono_ns() + l->o->moment_ns;
@@ -127,6 +137,10 @@ static enum result find_moment(struct load *l, struct error *e)
     if (!target_alive(l->at.t) || !places_refresh(&l->at) ||
         target_threads(l->at.t, &tids) != RESULT_OK || !tids.count) {
       r = lost(l, e);
+      break;
+    }
+    if (agent_came(l)) {
+      r = RESULT_OK;
       break;
     }
     r = look_round(l, &tids, &next, &why, &stopped, e);
@@ -385,7 +399,7 @@ enum result inject_load(struct target *t, const struct inject_options *o,
   l->r.at = &l->at;
   if (r == RESULT_OK)
     r = find_moment(l, e);
-  if (r == RESULT_OK) {
+  if (r == RESULT_OK && l->r.tr.seized) {
     account->tid = l->r.tr.tid;
     r = visit(l, e);
   }

@@ -329,6 +329,17 @@ START_TEST(test_out_of_range)
 }
 END_TEST
 
+START_TEST(test_inject)
+{
+  accepted("7 --inject");
+  ck_assert(opt.inject && !opt.samples);
+  accepted("status 7 --inject");
+  ck_assert(opt.inject);
+  accepted("trace 7 --inject"); /* its VMs are found in samples */
+  ck_assert(opt.inject && opt.samples);
+}
+END_TEST
+
 START_TEST(test_mistakes)
 {
   refused("7 --colour", "unknown option --colour");
@@ -342,6 +353,9 @@ START_TEST(test_mistakes)
   refused("7 --no-agent --require-agent", "exclude each other");
   refused("7 --no-agent --aborts x", "exclude each other");
   refused("trace --no-agent 7", "does not go with trace");
+  refused("--inject -- game", "runs already");
+  refused("7 --inject --no-agent", "either");
+  refused("stop 7 --inject", "does not go with stop");
   refused("7 --no-native --no-lua --no-zones --no-state", "nothing is left");
 }
 END_TEST
@@ -353,7 +367,6 @@ START_TEST(test_not_in_this_version)
       "top 7",
       "dump 7",
       "report x",
-      "7 --inject",
       "7 --weight cpu",
       "7 --weight=cpu",
       "7 --report",
@@ -412,11 +425,15 @@ START_TEST(test_help_text)
                                       "resume",          "stop",
                                       "--aborts FILE",   "--benign",
                                       "--samples",       "--by-cost",
-                                      "--follow",        "--mode MODE"};
+                                      "--follow",        "--mode MODE",
+                                      "--inline",        "--inject"};
   for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
     ck_assert_msg(strstr(text, shown[i]) != NULL, "help lacks %s", shown[i]);
   static const char *const hidden[] = {
-      "--inject", "alloc", "svg", "--push", "--vm ",
+      "alloc",
+      "svg",
+      "--push",
+      "--vm ",
   };
   for (size_t i = 0; i < sizeof hidden / sizeof hidden[0]; i++)
     ck_assert_msg(!strstr(text, hidden[i]), "help has %s", hidden[i]);
@@ -732,6 +749,7 @@ static TCase *options_case(void)
   tcase_add_test(tc, test_options_and_verbs);
   tcase_add_test(tc, test_whom);
   tcase_add_test(tc, test_out_of_range);
+  tcase_add_test(tc, test_inject);
   tcase_add_test(tc, test_mistakes);
   tcase_add_test(tc, test_not_in_this_version);
   tcase_add_test(tc, test_formats);
