@@ -149,8 +149,11 @@ src_libroom_vm_la_SOURCES = \
 noinst_LTLIBRARIES += src/libroom-lines.la
 src_libroom_lines_la_SOURCES = \
 	src/lines/align.c \
+	src/lines/bytecode.c \
+	src/lines/bytecode.h \
 	src/lines/decode.c \
 	src/lines/decode.h \
+	src/lines/hints.c \
 	src/lines/lines.c \
 	src/lines/lines.h \
 	src/lines/lines_internal.h \
@@ -160,8 +163,14 @@ src_libroom_lines_la_SOURCES = \
 	src/lines/ops.c \
 	src/lines/ops.h \
 	src/lines/parts.c \
+	src/lines/path.c \
+	src/lines/path_internal.h \
+	src/lines/path_model.c \
+	src/lines/path_tables.c \
+	src/lines/steps.c \
 	src/lines/tables.c \
-	src/lines/tables.h
+	src/lines/tables.h \
+	src/lines/walk.c
 lines_libs = $(ZYDIS_LIBS) -lm
 
 noinst_LTLIBRARIES += src/libroom-unwind.la

@@ -13,19 +13,27 @@
 
 enum {
   CELLS_MAX = 1 << 19,
-  EXPANDED = 240,        /* cells of each k that are followed */
   PER_BYTECODE = 24,     /* IR instructions, at most */
   AT_START = 60,         /* inherited from the parent */
-  WORK_MAX = 40000000,   /* scored instructions */
+  LIVE = 64,             /* more than either */
+  WORK_MAX = 500000,     /* scored instructions */
   SNAP_FRAME = 0x010000, /* lj_jit.h */
   FRAMES_MAX = 256,
   DEEPER = 3, /* calls around bytecode that no snapshot is in */
 };
-static const float MARGIN = 25, HOPELESS = -45, EACH = -.02f;
+/* How wide the search is: if a narrow one does not come by all snapshots, the
+ * other is made. */
+static const struct {
+  float margin;
+  uint32_t expanded;
+} widths[] = {{14, 60}, {25, 240}};
+enum { WIDTHS = sizeof widths / sizeof *widths };
+
+static const float HOPELESS = -45, EACH = -.02f;
 /* What a snapshot says of the bytecode at its reference: its position is that
  * bytecode's, or that of the way not taken (lj_record.c, rec_comp_fixup), or
  * where it leads; and the number of frames. */
-static const float WRONG_DEPTH = -40, AHEAD = -40, ELSEWHERE = -40;
+static const float WRONG_DEPTH = -40, AHEAD = -1, ELSEWHERE = -40;
 
 /* A snapshot in front of an IR instruction. */
 struct anchor {
@@ -39,6 +47,11 @@ struct cell {
   bool anchored; /* has come by the snapshot at k */
 };
 
+struct heap_entry {
+  float score;
+  uint32_t cell;
+};
+
 struct search {
   struct lines_walk w;
   uint32_t *ref; /* of the IR instructions that are explained */
@@ -49,8 +62,14 @@ struct search {
   uint32_t nanchor;
   struct cell *cell;
   uint32_t ncell, cell_cap;
-  uint32_t *head; /* for each k: index + 1 of its cells */
-  struct idmap cells;
+  uint32_t *head;           /* for each k: index + 1 of its cells */
+  float *top;               /* for each k: the best score so far */
+  struct idmap cells[LIVE]; /* by state, of k and what follows */
+  struct heap_entry *heap;  /* cells at the k that is on, best first */
+  uint32_t nheap, heap_cap;
+  uint32_t on;
+  float margin;      /* cells worse than the best by that are left */
+  uint32_t expanded; /* cells of each k that are followed at most */
   uint32_t work;
   bool failed;
 };
@@ -72,6 +91,8 @@ static void list_ir(struct search *s)
     s->hint[s->n] = lines_hint_of(&s->w, x);
     s->ref[s->n++] = LINES_REF_BIAS + i;
   }
+  while (s->n && p->ir[s->ref[s->n - 1] - LINES_REF_BIAS].op == LINES_OP_NOP)
+    s->n--;
 }
 
 /* ---- snapshots ---- */
@@ -98,6 +119,7 @@ static bool snap_frames(const struct search *s, uint32_t i, uint64_t *link,
   return true;
 }
 
+/* The first instruction listed from a reference on; n: the path's end. */
 static uint32_t index_of(const struct search *s, uint32_t ref)
 {
   uint32_t lo = 0, hi = s->n;
@@ -108,7 +130,7 @@ static uint32_t index_of(const struct search *s, uint32_t ref)
     else
       hi = mid;
   }
-  return lo < s->n && s->ref[lo] == ref ? lo : s->n;
+  return lo;
 }
 
 static bool list_anchors(struct search *s)
@@ -120,7 +142,7 @@ static bool list_anchors(struct search *s)
     uint32_t at = index_of(s, t->snap[i].ref);
     if (!snap_frames(s, i, link, &n, &pc))
       return false;
-    if (at < s->n)
+    if (!s->w.p->loop || t->snap[i].ref <= LINES_REF_BIAS + s->w.p->loop)
       s->anchor[s->nanchor++] =
           (struct anchor){at, lines_walk_pos(&s->w, pc), n};
     if (n + DEEPER > s->w.depth_max)
@@ -187,9 +209,50 @@ static float anchor_score(const struct search *s, uint32_t at,
 
 /* ---- search ---- */
 
-static uint64_t key_of(uint32_t k, uint32_t state, bool anchored)
+static struct idmap *cells_at(struct search *s, uint32_t k)
 {
-  return (uint64_t)k << 32 | state << 1 | anchored;
+  return &s->cells[k % LIVE];
+}
+
+static bool worse(struct heap_entry a, struct heap_entry b)
+{
+  return a.score != b.score ? a.score < b.score : a.cell > b.cell;
+}
+
+/* A binary heap.  A cell that got better is in it twice. */
+static void heap_push(struct search *s, uint32_t cell)
+{
+  struct heap_entry new = {s->cell[cell].score, cell};
+  if (s->nheap == s->heap_cap) {
+    uint32_t cap = s->heap_cap ? s->heap_cap * 2 : 1024;
+    struct heap_entry *more = realloc(s->heap, cap * sizeof *more);
+    if (!more) {
+      s->failed = true;
+      return;
+    }
+    s->heap = more;
+    s->heap_cap = cap;
+  }
+  uint32_t i = s->nheap++;
+  for (; i && worse(s->heap[(i - 1) / 2], new); i = (i - 1) / 2)
+    s->heap[i] = s->heap[(i - 1) / 2];
+  s->heap[i] = new;
+}
+
+static struct heap_entry heap_pop(struct search *s)
+{
+  struct heap_entry top = s->heap[0], last = s->heap[--s->nheap];
+  uint32_t i = 0, child;
+  while ((child = 2 * i + 1) < s->nheap) {
+    if (child + 1 < s->nheap && worse(s->heap[child], s->heap[child + 1]))
+      child++;
+    if (!worse(last, s->heap[child]))
+      break;
+    s->heap[i] = s->heap[child];
+    i = child;
+  }
+  s->heap[i] = last;
+  return top;
 }
 
 static struct cell *new_cell(struct search *s, uint32_t k, uint32_t state,
@@ -204,11 +267,14 @@ static struct cell *new_cell(struct search *s, uint32_t k, uint32_t state,
     s->cell = more;
     s->cell_cap = cap;
   }
-  if (!idmap_put(&s->cells, key_of(k, state, anchored), s->ncell))
+  if (!idmap_put(cells_at(s, k), (uint64_t)state << 1 | anchored, s->ncell))
     return NULL;
   struct cell *c = &s->cell[s->ncell++];
-  *c = (struct cell){
-      .state = state, .k = k, .next = s->head[k], .score = -INFINITY};
+  *c = (struct cell){.state = state,
+                     .k = k,
+                     .next = s->head[k],
+                     .score = -INFINITY,
+                     .anchored = anchored};
   s->head[k] = s->ncell;
   return c;
 }
@@ -217,20 +283,26 @@ static void improve(struct search *s, uint32_t k, uint32_t state, float score,
                     uint32_t from, uint32_t step)
 {
   uint32_t at;
+  if (score < s->top[k] - s->margin)
+    return;
   bool anchored =
       (from && s->cell[from - 1].k == k && s->cell[from - 1].anchored) ||
       is_anchored(s, k, state);
-  struct cell *c = idmap_get(&s->cells, key_of(k, state, anchored), &at)
-                       ? &s->cell[at]
-                       : new_cell(s, k, state, anchored);
+  struct cell *c =
+      idmap_get(cells_at(s, k), (uint64_t)state << 1 | anchored, &at)
+          ? &s->cell[at]
+          : new_cell(s, k, state, anchored);
   if (!c) {
     s->failed = true;
     return;
   }
+  s->top[k] = fmaxf(s->top[k], score);
   if (score > c->score && !c->followed) {
     c->score = score;
     c->from = from;
     c->step = step;
+    if (k == s->on)
+      heap_push(s, (uint32_t)(c - s->cell));
   }
 }
 
@@ -263,34 +335,43 @@ static void take(struct search *s, uint32_t cell, uint32_t step_index)
 
 /* The best cell at k that has not been followed, s->ncell: none near the
  * best. */
-static uint32_t next_cell(const struct search *s, uint32_t k)
+static uint32_t next_cell(struct search *s, uint32_t k)
 {
-  uint32_t best = s->ncell;
-  float top = -INFINITY;
-  for (uint32_t at = s->head[k]; at; at = s->cell[at - 1].next) {
-    const struct cell *c = &s->cell[at - 1];
-    top = fmaxf(top, c->score);
-    if (!c->followed && (best == s->ncell || c->score > s->cell[best].score))
-      best = at - 1;
+  while (s->nheap) {
+    struct heap_entry best = heap_pop(s);
+    if (best.score < s->top[k] - s->margin)
+      break;
+    if (!s->cell[best.cell].followed)
+      return best.cell;
   }
-  return best < s->ncell && s->cell[best].score < top - MARGIN ? s->ncell
-                                                               : best;
+  return s->ncell;
+}
+
+static void follow(struct search *s, uint32_t at)
+{
+  s->cell[at].followed = true;
+  uint32_t n = lines_walk_steps(&s->w, s->cell[at].state);
+  uint32_t first = s->w.state[s->cell[at].state].step;
+  for (uint32_t q = 0; q < n && !s->failed; q++)
+    take(s, at, first + q);
+  s->failed = s->failed || s->w.failed || s->work > WORK_MAX;
 }
 
 static void search(struct search *s)
 {
-  for (uint32_t k = 0; k < s->n && !s->failed; k++)
-    for (int i = 0; i < EXPANDED && !s->failed; i++) {
+  for (uint32_t k = 0; k <= s->n && !s->failed; k++) {
+    s->on = k;
+    s->nheap = 0;
+    for (uint32_t at = s->head[k]; at; at = s->cell[at - 1].next)
+      heap_push(s, at - 1);
+    for (uint32_t i = 0; i < s->expanded && !s->failed; i++) {
       uint32_t at = next_cell(s, k);
       if (at == s->ncell)
         break;
-      s->cell[at].followed = true;
-      uint32_t n = lines_walk_steps(&s->w, s->cell[at].state);
-      uint32_t first = s->w.state[s->cell[at].state].step;
-      for (uint32_t q = 0; q < n && !s->failed; q++)
-        take(s, at, first + q);
-      s->failed = s->failed || s->w.failed || s->work > WORK_MAX;
+      follow(s, at);
     }
+    idmap_clear(cells_at(s, k));
+  }
 }
 
 /* Where the trace begins: snapshot 0, with the frames that its parent had. */
@@ -320,12 +401,17 @@ static bool begin(struct search *s)
 
 /* ---- the path ---- */
 
+/* Where it ends: at the last snapshot, if it comes there. */
+
 static uint32_t best_end(const struct search *s)
 {
   uint32_t best = 0;
-  for (uint32_t at = s->head[s->n]; at; at = s->cell[at - 1].next)
-    if (!best || s->cell[at - 1].score > s->cell[best - 1].score)
+  for (uint32_t at = s->head[s->n]; at; at = s->cell[at - 1].next) {
+    const struct cell *c = &s->cell[at - 1], *b = &s->cell[best ? best - 1 : 0];
+    if (!best ||
+        (c->anchored != b->anchored ? c->anchored : c->score > b->score))
       best = at;
+  }
   return best;
 }
 
@@ -362,7 +448,7 @@ static bool add_event(const struct search *s, const struct cell *from,
 
 static enum result take_path(const struct search *s, struct lines_path *out)
 {
-  uint32_t end = best_end(s), n = 0;
+  uint32_t end = best_end(s), n = 0, last;
   for (uint32_t at = end; at && s->cell[at - 1].from; at = s->cell[at - 1].from)
     n++;
   if (!n)
@@ -377,6 +463,10 @@ static enum result take_path(const struct search *s, struct lines_path *out)
     if (!add_event(s, from, &out->event[--n]))
       return RESULT_NOTFOUND;
   }
+  if (anchors_at(s, s->n, &last) < last) {
+    out->anchors++;
+    out->held += s->cell[end - 1].anchored;
+  }
   return RESULT_OK;
 }
 
@@ -387,8 +477,11 @@ static bool search_alloc(struct search *s)
   s->kind = malloc(n * sizeof *s->kind);
   s->hint = malloc(n * sizeof *s->hint);
   s->head = calloc((size_t)n + 1, sizeof *s->head);
+  s->top = malloc(((size_t)n + 1) * sizeof *s->top);
   s->anchor = malloc(s->w.p->t->nsnap * sizeof *s->anchor);
-  return s->ref && s->kind && s->hint && s->head && s->anchor;
+  for (uint32_t k = 0; s->top && k <= n; k++)
+    s->top[k] = -INFINITY;
+  return s->ref && s->kind && s->hint && s->head && s->top && s->anchor;
 }
 
 static void search_free(struct search *s)
@@ -397,17 +490,23 @@ static void search_free(struct search *s)
   free(s->kind);
   free(s->hint);
   free(s->head);
+  free(s->top);
   free(s->anchor);
   free(s->cell);
-  idmap_free(&s->cells);
+  free(s->heap);
+  for (int i = 0; i < LIVE; i++)
+    idmap_free(&s->cells[i]);
   lines_walk_close(&s->w);
 }
 
-enum result lines_path_find(struct lines_model *m, const struct lines_parts *p,
-                            const struct lines_code *code,
-                            struct lines_path *out, struct error *e)
+static enum result attempt(struct lines_model *m, const struct lines_parts *p,
+                           const struct lines_code *code, unsigned width,
+                           struct lines_path *out, struct error *e)
 {
-  struct search s = {.w = {.model = m, .p = p, .code = code}};
+  struct search s = {.w = {.model = m, .p = p, .code = code},
+                     .on = UINT32_MAX,
+                     .margin = widths[width].margin,
+                     .expanded = widths[width].expanded};
   memset(out, 0, sizeof *out);
   enum result r = lines_walk_open(&s.w, e);
   if (r == RESULT_OK && !search_alloc(&s))
@@ -425,5 +524,26 @@ enum result lines_path_find(struct lines_model *m, const struct lines_parts *p,
                 p->t->traceno);
   }
   search_free(&s);
+  return r;
+}
+
+enum result lines_path_find(struct lines_model *m, const struct lines_parts *p,
+                            const struct lines_code *code,
+                            struct lines_path *out, struct error *e)
+{
+  struct lines_path better;
+  enum result r = attempt(m, p, code, 0, out, e);
+  for (unsigned i = 1; i < WIDTHS; i++) {
+    if (r != RESULT_NOTFOUND && (r != RESULT_OK || out->held == out->anchors))
+      break;
+    enum result wider = attempt(m, p, code, i, &better, e);
+    if (wider == RESULT_OK) {
+      free(out->event);
+      *out = better;
+      r = wider;
+    } else {
+      free(better.event);
+    }
+  }
   return r;
 }

@@ -29,7 +29,7 @@ struct lines_walk {
   struct idmap states, frames;
   uint32_t depth_max; /* of calls */
   bool conts;         /* snapshots have continuation frames */
-  bool failed; /* no memory, or too much of it */
+  bool failed;        /* no memory, or too much of it */
 };
 
 /* Returns behind a call; LINES_CONT: into a metamethod's continuation or a

@@ -91,6 +91,46 @@ START_TEST(test_program)
 }
 END_TEST
 
+/* Without the logs: what the study reached on programs that it had not seen was
+ * 93.4 % of lines and 98.5 % of functions, by time. */
+START_TEST(test_inferred)
+{
+  double line = 0, function = 0;
+  struct score all = {0};
+  struct error e;
+  for (int i = _i ? UNSEEN : 0; i < (_i ? PROGRAMS : UNSEEN); i++) {
+    struct score s = {0};
+    open_program(i);
+    for (uint32_t k = 0; k < fixture.ntrace; k++) {
+      struct lines_trace t = fixture.trace[k].t;
+      struct lines_map *map;
+      t.event = NULL;
+      t.nevent = 0;
+      if (lines_map_infer(model, &t, &fixture.code, &map, &e) != RESULT_OK) {
+        ck_assert_int_eq(e.code, RESULT_NOTFOUND);
+        score_missing(&s, &fixture.trace[k]);
+        continue;
+      }
+      ck_assert(map->inferred);
+      ck_assert_uint_le(map->anchors_held, map->anchors);
+      score_add(&s, &fixture, &fixture.trace[k], map);
+      lines_map_free(map);
+    }
+    line += score_percent(s.hit_line, s.hits);
+    function += score_percent(s.hit_function, s.hits);
+    all.n += s.n;
+    all.shown += s.shown;
+    all.shown_right += s.shown_right;
+    close_program();
+  }
+  int n = _i ? PROGRAMS - UNSEEN : UNSEEN;
+  ck_assert_double_ge(line / n, 95);
+  ck_assert_double_ge(function / n, 98);
+  ck_assert_double_ge(score_percent(all.shown, all.n), 80);
+  ck_assert_double_ge(score_percent(all.shown_right, all.shown), 94);
+}
+END_TEST
+
 /* What is shown as a line is right as often as it claims to be, and little is
  * left out for that. */
 START_TEST(test_confidence)
@@ -436,64 +476,54 @@ START_TEST(test_at)
 END_TEST
 
 /* Bytes from the instruction set's manual. */
+static const struct {
+  uint8_t len, code[12], group, mem;
+  int8_t dst;
+  uint32_t regs;
+} insns[] = {
+    {3, {0x48, 0x01, 0xd8}, LINES_GROUP_ADD, LINES_PLAIN, 0, 0x9},
+    {4, {0xf2, 0x0f, 0x58, 0xca}, LINES_GROUP_ADDSD, LINES_PLAIN, 17, 0x60000},
+    {5, {0xf2, 0x0f, 0x10, 0x40, 0x08}, LINES_GROUP_MOVSD, LINES_LOAD, 16, 1},
+    {5,
+     {0xf2, 0x0f, 0x11, 0x40, 0x08},
+     LINES_GROUP_MOVSD,
+     LINES_STORE,
+     -1,
+     0x10001},
+    {3, {0x8b, 0x04, 0x8a}, LINES_GROUP_MOV, LINES_LOAD, 0, 0x6},
+    {5, {0xb8, 1, 0, 0, 0}, LINES_GROUP_MOVI, LINES_PLAIN, 0, 0},
+    {2, {0x33, 0xc0}, LINES_GROUP_ZERO, LINES_PLAIN, 0, 0},
+    {3, {0x0f, 0x57, 0xc9}, LINES_GROUP_ZERO, LINES_PLAIN, 17, 0},
+    {3, {0x0f, 0x57, 0xca}, LINES_GROUP_XORPS, LINES_PLAIN, 17, 0x60000},
+    {2, {0x39, 0xd8}, LINES_GROUP_CMP, LINES_PLAIN, -1, 0x9},
+    {6, {0x0f, 0x85, 0, 0, 0, 0}, LINES_GROUP_JCC, LINES_PLAIN, -1, 0},
+    {5, {0xe8, 0, 0, 0, 0}, LINES_GROUP_CALL, LINES_PLAIN, -1, 0},
+    {4, {0x8d, 0x44, 0x8a, 0x08}, LINES_GROUP_LEA, LINES_LOAD, 0, 0x6},
+    {6,
+     {0xc4, 0xe3, 0x7b, 0xf0, 0xc1, 0x05},
+     LINES_GROUP_SHIFT,
+     LINES_PLAIN,
+     0,
+     0x3},
+    {4,
+     {0xf3, 0x0f, 0x5a, 0xc1},
+     LINES_GROUP_CVTSI2SD,
+     LINES_PLAIN,
+     16,
+     0x20000},
+    {7, {0x8b, 0x04, 0x25, 0, 0, 0, 0x10}, LINES_GROUP_MOV, LINES_PLAIN, 0, 0},
+};
+
 START_TEST(test_decode)
 {
-  static const struct {
-    uint8_t len, code[12], group, mem;
-    int8_t dst;
-    uint32_t regs;
-  } insn[] = {
-      {3, {0x48, 0x01, 0xd8}, LINES_GROUP_ADD, LINES_PLAIN, 0, 0x9},
-      {4,
-       {0xf2, 0x0f, 0x58, 0xca},
-       LINES_GROUP_ADDSD,
-       LINES_PLAIN,
-       17,
-       0x60000},
-      {5, {0xf2, 0x0f, 0x10, 0x40, 0x08}, LINES_GROUP_MOVSD, LINES_LOAD, 16, 1},
-      {5,
-       {0xf2, 0x0f, 0x11, 0x40, 0x08},
-       LINES_GROUP_MOVSD,
-       LINES_STORE,
-       -1,
-       0x10001},
-      {3, {0x8b, 0x04, 0x8a}, LINES_GROUP_MOV, LINES_LOAD, 0, 0x6},
-      {5, {0xb8, 1, 0, 0, 0}, LINES_GROUP_MOVI, LINES_PLAIN, 0, 0},
-      {2, {0x33, 0xc0}, LINES_GROUP_ZERO, LINES_PLAIN, 0, 0},
-      {3, {0x0f, 0x57, 0xc9}, LINES_GROUP_ZERO, LINES_PLAIN, 17, 0},
-      {3, {0x0f, 0x57, 0xca}, LINES_GROUP_XORPS, LINES_PLAIN, 17, 0x60000},
-      {2, {0x39, 0xd8}, LINES_GROUP_CMP, LINES_PLAIN, -1, 0x9},
-      {6, {0x0f, 0x85, 0, 0, 0, 0}, LINES_GROUP_JCC, LINES_PLAIN, -1, 0},
-      {5, {0xe8, 0, 0, 0, 0}, LINES_GROUP_CALL, LINES_PLAIN, -1, 0},
-      {4, {0x8d, 0x44, 0x8a, 0x08}, LINES_GROUP_LEA, LINES_LOAD, 0, 0x6},
-      {6,
-       {0xc4, 0xe3, 0x7b, 0xf0, 0xc1, 0x05},
-       LINES_GROUP_SHIFT,
-       LINES_PLAIN,
-       0,
-       0x3},
-      {4,
-       {0xf3, 0x0f, 0x5a, 0xc1},
-       LINES_GROUP_CVTSI2SD,
-       LINES_PLAIN,
-       16,
-       0x20000},
-      {8,
-       {0x8b, 0x04, 0x25, 0, 0, 0, 0x10},
-       LINES_GROUP_MOV,
-       LINES_PLAIN,
-       0,
-       0},
-  };
   struct lines_insn out[12];
   uint32_t n;
-  for (size_t i = 0; i < sizeof insn / sizeof *insn; i++) {
-    uint8_t len = insn[i].code[0] == 0x8b && insn[i].len == 8 ? 7 : insn[i].len;
-    ck_assert(lines_decode(insn[i].code, len, out, &n));
+  for (size_t i = 0; i < sizeof insns / sizeof *insns; i++) {
+    ck_assert(lines_decode(insns[i].code, insns[i].len, out, &n));
     ck_assert_uint_eq(n, 1);
-    ck_assert_uint_eq(out->cls, LINES_CLASS(insn[i].group, insn[i].mem));
-    ck_assert_int_eq(out->dst, insn[i].dst);
-    ck_assert_uint_eq(out->regs, insn[i].regs);
+    ck_assert_uint_eq(out->cls, LINES_CLASS(insns[i].group, insns[i].mem));
+    ck_assert_int_eq(out->dst, insns[i].dst);
+    ck_assert_uint_eq(out->regs, insns[i].regs);
   }
   ck_assert(!lines_decode((const uint8_t *)"\x0f\x04", 2, out, &n));
   ck_assert(!lines_decode((const uint8_t *)"\xe8\0\0", 3, out, &n));
@@ -530,6 +560,7 @@ int main(void)
   TCase *tc = tcase_create("lines");
   tcase_set_timeout(tc, 120);
   tcase_add_loop_test(tc, test_program, 0, PROGRAMS);
+  tcase_add_loop_test(tc, test_inferred, 0, 2);
   tcase_add_test(tc, test_confidence);
   tcase_add_loop_test(tc, test_without_mcofs, 0, PROGRAMS);
   tcase_add_test(tc, test_wrong_log);
