@@ -272,6 +272,8 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/agent_internal.h \
 	src/agent/events.c \
 	src/agent/events.h \
+	src/agent/events_fault.c \
+	src/agent/events_internal.h \
 	src/agent/guard.c \
 	src/agent/handler.c \
 	src/agent/init.c \

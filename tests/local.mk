@@ -191,6 +191,7 @@ EXTRA_DIST += \
 	tests/names/truth.py \
 	tests/skips.txt \
 	tests/targets/aborts.lua \
+	tests/targets/straight.c \
 	tests/targets/attach.lua \
 	tests/targets/contractgame/conf.lua \
 	tests/targets/contractgame/main.lua \

@@ -155,6 +155,9 @@ enum tecs_vm_event {
   TECS_VM_REPLACED = 1u << 1,  /* the game put another in its place, past
                                   jit.attach; LISTENING only when that one
                                   calls ours */
+  TECS_VM_WITHDRAWN = 1u << 2, /* a fault of LuaJIT's own would kill while
+                                  somebody listens: the VM's thread blocks
+                                  SIGSEGV, or takes it on too small a stack */
 };
 
 enum tecs_vm_found {

@@ -17,6 +17,7 @@
 #include "base/clock.h"
 #include "vmcore/discover.h"
 #include "vmcore/value.h"
+#include "vmcore/walk.h"
 
 enum {
   HOOK_VMEVENT = 0x20, /* lj_obj.h: a VM event is being handled */
@@ -60,6 +61,20 @@ static bool gave_up(struct vm_mem *m, const struct vm_events *v)
                         (uint8_t)vm_load1(m, pc));
 }
 
+/* Where no Lua function is left (events_fault.c): where the trace began. */
+static uint64_t start_of_trace(struct vm_mem *m, const struct vm_events *v,
+                               int64_t *pos)
+{
+  const struct vm_layout *lay = v->lay;
+  uint64_t J = v->g - lay->gg_g + lay->gg_J;
+  uint64_t pt = vm_ref(m, lay, J + lay->tr_startpt);
+  uint64_t pc = vm_ref(m, lay, J + lay->tr_startpc);
+  if (!vm_plausible(pt) || !vm_is_proto(m, lay, pt))
+    return 0;
+  *pos = (int64_t)(pc - pt - lay->pt_sizeof) / 4;
+  return pt;
+}
+
 static void add_zone(struct vm_mem *m, struct vm_events *v,
                      struct tecs_abort *row)
 {
@@ -92,7 +107,10 @@ static void describe(struct vm_mem *m, struct vm_events *v, uint64_t arg,
                     n > 5 ? vm_load8(m, arg + 40) : nil, row);
   if (gave_up(m, v))
     row->severity = TECS_SEVERITY_BLACKLIST;
-  aborts_location(m, v->lay, func, (uint32_t)pos, row);
+  uint64_t pt = aborts_proto(m, v->lay, func);
+  if (!pt)
+    pt = start_of_trace(m, v, &pos);
+  aborts_location(m, v->lay, pt, (uint32_t)pos, row);
   add_zone(m, v, row);
 }
 
@@ -155,6 +173,12 @@ static void count(uint32_t session, enum what what,
   } else if (what == WHAT_ABORT) {
     atomic_add(&table.totals->overflow, 1);
   }
+}
+
+bool aborts_is_start(struct vm_mem *m, const struct vm_events *v, uint64_t base,
+                     unsigned n)
+{
+  return n && what_is_it(m, v->lay, vm_load8(m, base)) == WHAT_START;
 }
 
 void aborts_event(struct vm_mem *m, struct vm_events *v, uint64_t arg,

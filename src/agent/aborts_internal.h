@@ -22,6 +22,10 @@
 void aborts_event(struct vm_mem *m, struct vm_events *v, uint64_t base,
                   unsigned n);
 
+/* Is it "start"? */
+bool aborts_is_start(struct vm_mem *m, const struct vm_events *v, uint64_t base,
+                     unsigned n);
+
 /* ---- aborts_text.c: bounded texts ---- */
 
 /* Text that is made at `to`, max bytes at most; what no text of a row may hold
@@ -58,9 +62,13 @@ bool aborts_int(const struct vm_layout *lay, uint64_t tv, int64_t *v);
 
 /* ---- aborts_place.c: where ---- */
 
-/* location, pt, firstline, numline of row. */
-void aborts_location(struct vm_mem *m, const struct vm_layout *lay,
-                     uint64_t func, uint32_t pos, struct tecs_abort *row);
+/* location, pt, firstline, numline of row, from a prototype and a position in
+ * it; pt 0: unknown. */
+void aborts_location(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
+                     uint32_t pos, struct tecs_abort *row);
+/* The prototype of a tagged value; 0: it is no Lua function. */
+uint64_t aborts_proto(struct vm_mem *m, const struct vm_layout *lay,
+                      uint64_t func);
 /* The open zones, outermost first: those of native code on this thread, then
  * the VM's; of each, how many are left out, of the VM's in their middle. */
 struct abort_zones {

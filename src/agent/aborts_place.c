@@ -80,14 +80,19 @@ static void add_chunk(struct vm_mem *m, const struct vm_layout *lay,
   }
 }
 
-void aborts_location(struct vm_mem *m, const struct vm_layout *lay,
-                     uint64_t func, uint32_t pos, struct tecs_abort *row)
+uint64_t aborts_proto(struct vm_mem *m, const struct vm_layout *lay,
+                      uint64_t func)
+{
+  uint64_t fn = vm_value_as(lay, func, VM_GCT_FUNC);
+  return fn ? vm_func_proto(m, lay, fn) : 0;
+}
+
+void aborts_location(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
+                     uint32_t pos, struct tecs_abort *row)
 {
   struct abort_text t = {.to = row->location,
                          .max = sizeof row->location - LINE_MAX};
   uint32_t line = 0;
-  uint64_t fn = vm_value_as(lay, func, VM_GCT_FUNC);
-  uint64_t pt = fn ? vm_func_proto(m, lay, fn) : 0;
   row->pt = pt;
   row->firstline = row->numline = 0;
   if (pt) {

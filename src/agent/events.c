@@ -6,6 +6,7 @@
 #include "agent/aborts.h"
 #include "agent/aborts_internal.h"
 #include "agent/agent_internal.h"
+#include "agent/events_internal.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
 #include "vmcore/value.h"
@@ -19,15 +20,19 @@ static const char VMEVENTS[] = "_VMEVENTS"; /* key in the registry */
 
 static int on_bc(lua_State *L);
 static int on_trace(lua_State *L);
+static void withdraw(struct vm_events *v, lua_State *L);
 static void check_from(lua_State *L, unsigned kind);
 
-/* Keys of the handlers in that table (lj_vmevent.h, VMEVENT_HASH). */
+/* Keys of the handlers in that table (lj_vmevent.h, VMEVENT_HASH), and how many
+ * upvalues each has of its own: "trace" the function of events_fault.c.  One
+ * more is what it passes on to. */
 static const struct {
   int key;
   lua_CFunction *handler;
+  unsigned own;
 } kinds[EVENT_KINDS] = {
-    [EVENT_BC] = {115736, on_bc},
-    [EVENT_TRACE] = {-1765235912, on_trace},
+    [EVENT_BC] = {115736, on_bc, 0},
+    [EVENT_TRACE] = {-1765235912, on_trace, 1},
 };
 
 static struct vm_events known[TECS_VMS];
@@ -72,6 +77,11 @@ static struct vm_events *claim(uint64_t g)
   return v;
 }
 
+const struct vm_events *events_at(unsigned index)
+{
+  return &known[index];
+}
+
 /* ---- the handlers ---- */
 
 /* Argument 0 of the running C function; its closure lies below. */
@@ -83,12 +93,12 @@ static uint64_t base_of(struct vm_mem *m, const struct vm_events *v,
 
 /* Calls whoever was attached before us, by the upvalue, with our arguments.
  * Errors go to LuaJIT as they would without us (lj_vmevent.c). */
-static void chain(const struct api *api, lua_State *L)
+static void chain(const struct api *api, lua_State *L, enum event_kind kind)
 {
   int n = api->lua_gettop(L);
   if (!api->lua_checkstack(L, n + 1))
     return;
-  api->lua_pushvalue(L, lua_upvalueindex(1));
+  api->lua_pushvalue(L, lua_upvalueindex((int)kinds[kind].own + 1));
   for (int i = 1; i <= n; i++)
     api->lua_pushvalue(L, i);
   api->lua_call(L, n, 0);
@@ -108,14 +118,14 @@ static int handle(lua_State *L, enum event_kind kind,
     uint64_t base = base_of(&mem, v, L),
              self = vm_base_func(&mem, v->lay, base);
     uint64_t top = vm_load8(&mem, (uint64_t)L + v->lay->L_top);
-    passes_on = vm_load1(&mem, self + v->lay->fn_nupvalues) != 0;
+    passes_on = vm_load1(&mem, self + v->lay->fn_nupvalues) > kinds[kind].own;
     v->heard = v->heard || (v->foreign && kind == EVENT_TRACE);
     if (self == v->current[kind])
       take(&mem, v, base, (unsigned)((top - base) / 8));
   }
   guard_leave(previous);
   if (passes_on)
-    chain(v->api, L);
+    chain(v->api, L, kind);
   return 0;
 }
 
@@ -134,9 +144,22 @@ static int on_bc(lua_State *L)
   return handle(L, EVENT_BC, take_bc);
 }
 
+static void take_trace(struct vm_mem *m, struct vm_events *v, uint64_t base,
+                       unsigned n)
+{
+  events_settle_search(m, v, base, n);
+  if (!v->shared && aborts_wanted() && aborts_is_start(m, v, base, n))
+    v->withdrawn = events_may_kill(m, v);
+  aborts_event(m, v, base, n);
+}
+
 static int on_trace(lua_State *L)
 {
-  return handle(L, EVENT_TRACE, aborts_event);
+  handle(L, EVENT_TRACE, take_trace);
+  struct vm_events *v = running(L);
+  if (v && v->withdrawn)
+    withdraw(v, L);
+  return 0;
 }
 
 /* ---- the places ---- */
@@ -156,6 +179,7 @@ static void report(struct vm_events *v, uint64_t foreign)
     v->heard = false;
   v->foreign = foreign;
   v->shared = v->shared || foreign;
+  v->withdrawn = false;
   uint32_t events = foreign ? TECS_VM_REPLACED : TECS_VM_LISTENING;
   if (foreign && v->heard)
     events |= TECS_VM_LISTENING;
@@ -163,11 +187,9 @@ static void report(struct vm_events *v, uint64_t foreign)
     registry_events(e, events);
 }
 
-/* LuaJIT of this time looks for a Lua function beyond the bottom of the stack
- * when a trace aborts, somebody listens, and the function that was recorded has
- * returned to C (lj_trace.c, trace_abort; mended since).  A host that calls
- * functions straight from C dies of that.  So the event is let through only
- * while aborts are counted, or while the program itself listens to events. */
+/* The event is let through only while aborts are counted, or while the program
+ * itself listens to events: nothing is put at risk or slowed down otherwise
+ * (events_fault.c). */
 static uint8_t wanted_mask(const struct vm_events *v)
 {
   if (v->shared)
@@ -207,6 +229,34 @@ static void put(struct vm_events *v, lua_State *L, enum event_kind kind)
     report(v, 0);
 }
 
+static char function_key; /* in the registry: the function of events_fault.c */
+
+/* Our closure; what it is to pass on to, if anything, is on top of the stack.
+ */
+static void push_handler(const struct vm_events *v, lua_State *L,
+                         enum event_kind kind, bool passes_on)
+{
+  if (kinds[kind].own) {
+    v->api->lua_pushlightuserdata(L, &function_key);
+    v->api->lua_rawget(L, LUA_REGISTRYINDEX);
+    if (passes_on)
+      v->api->lua_insert(L, -2);
+  }
+  v->api->lua_pushcclosure(L, kinds[kind].handler,
+                           (int)kinds[kind].own + passes_on);
+}
+
+static bool bring_function(const struct api *api, lua_State *L)
+{
+  api->lua_pushlightuserdata(L, &function_key);
+  if (api->luaL_loadbuffer(L, "", 0, "=tecs-agent")) {
+    luaapi_pop(api, L, 2);
+    return false;
+  }
+  api->lua_rawset(L, LUA_REGISTRYINDEX);
+  return true;
+}
+
 /* Ours in front of what the place holds, which is on top of the stack. */
 static void put_in_front(struct vm_events *v, lua_State *L,
                          enum event_kind kind)
@@ -214,7 +264,7 @@ static void put_in_front(struct vm_events *v, lua_State *L,
   bool occupied = top_function(v->api, L) != 0;
   if (!occupied)
     luaapi_pop(v->api, L, 1);
-  v->api->lua_pushcclosure(L, kinds[kind].handler, occupied);
+  push_handler(v, L, kind, occupied);
   put(v, L, kind);
 }
 
@@ -225,13 +275,16 @@ static bool is_ours(const struct vm_events *v, lua_State *L,
 }
 
 /* What our closure at address fn passes on to, 0: nothing. */
-static uint64_t passes_to(const struct vm_events *v, uint64_t fn)
+static uint64_t passes_to(const struct vm_events *v, uint64_t fn,
+                          enum event_kind kind)
 {
   struct vm_mem mem;
   struct vm_mem *previous = guard_enter(&mem);
   uint64_t to = 0;
-  if (vm_load1(&mem, fn + v->lay->fn_nupvalues))
-    to = vm_value_obj(v->lay, vm_load8(&mem, fn + v->lay->fn_upvalue));
+  unsigned own = kinds[kind].own;
+  if (vm_load1(&mem, fn + v->lay->fn_nupvalues) > own)
+    to = vm_value_obj(v->lay,
+                      vm_load8(&mem, fn + v->lay->fn_upvalue + 8 * own));
   guard_leave(previous);
   return to;
 }
@@ -247,6 +300,22 @@ static bool push_place(const struct vm_events *v, lua_State *L,
   return true;
 }
 
+/* Where a fault would kill (events_fault.c), LuaJIT must find no listener. */
+static void withdraw(struct vm_events *v, lua_State *L)
+{
+  if (!v->api->lua_checkstack(L, 4) || !push_place(v, L, EVENT_TRACE))
+    return;
+  if (is_ours(v, L, EVENT_TRACE)) {
+    v->api->lua_pushnil(L);
+    v->api->lua_rawseti(L, -3, kinds[EVENT_TRACE].key);
+    v->current[EVENT_TRACE] = 0;
+    struct vm_entry *e = registry_find(v->g);
+    if (e)
+      registry_events(e, TECS_VM_WITHDRAWN);
+  }
+  luaapi_pop(v->api, L, 2);
+}
+
 /* ---- jit.attach ---- */
 
 /* After LuaJIT's own jit.attach.  before: what the place held; detached: the
@@ -258,9 +327,9 @@ static void settle(struct vm_events *v, lua_State *L, enum event_kind kind,
     return;
   uint64_t now = top_function(v->api, L);
   if (now && is_ours(v, L, kind)) {
-    if (detached && passes_to(v, now) == detached) {
+    if (detached && passes_to(v, now, kind) == detached) {
       luaapi_pop(v->api, L, 1);
-      v->api->lua_pushcclosure(L, kinds[kind].handler, 0);
+      push_handler(v, L, kind, false);
     }
     put(v, L, kind);
   } else if (now && now == before) { /* put there past jit.attach */
@@ -347,6 +416,8 @@ static bool take_over_loaded(struct vm_events *v, lua_State *L)
  * other; one that came by another way has the place. */
 static void check(struct vm_events *v, lua_State *L, enum event_kind kind)
 {
+  if (kind == EVENT_TRACE && v->withdrawn && !aborts_wanted())
+    return; /* the next session tries again */
   if (!push_place(v, L, kind))
     return;
   uint64_t now = top_function(v->api, L);
@@ -380,12 +451,14 @@ void events_check(lua_State *L)
 }
 
 void events_install(const struct api *api, lua_State *L, uint32_t id,
-                    uint64_t g)
+                    uint64_t g, uint64_t code)
 {
   const struct vm_texts *texts = vm_texts_get(id);
   struct vm_events *v = texts ? claim(g) : NULL;
   if (!v || !api->lua_pushstring || !api->lua_rawget || !api->lua_rawgeti ||
-      !api->lua_remove || !api->lua_tocfunction || !api->lua_topointer)
+      !api->lua_remove || !api->lua_tocfunction || !api->lua_topointer ||
+      !api->lua_rawset || !api->lua_pushnil || !api->lua_insert ||
+      !bring_function(api, L))
     return;
   v->api = api;
   v->lay = vm_layout_get(id);
@@ -394,7 +467,8 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
   v->words.texts = texts;
   v->attach = NULL;
   v->foreign = 0;
-  v->heard = false;
+  v->heard = v->withdrawn = false;
+  events_find_code(v, code);
   /* somebody attached a handler before us */
   v->shared = *(volatile uint8_t *)(g + v->lay->g_vmevmask) != 0;
   memset(v->current, 0, sizeof v->current);

@@ -10,12 +10,14 @@
  * same arguments and its errors passed on, until the program detaches it.
  * Whoever writes to registry._VMEVENTS by another way than jit.attach has the
  * place; that is noticed when code is loaded and said in the segment.
+ * A listener puts a program at risk in some versions of LuaJIT: events_fault.c.
  */
 #ifndef AGENT_EVENTS_H
 #define AGENT_EVENTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <ucontext.h>
 
 #include "agent/luaapi.h"
 #include "vmcore/ffnames.h"
@@ -38,19 +40,25 @@ struct vm_events {
                        jit.attach, 0: none */
   bool heard;       /* and calls ours */
   bool shared;      /* the program has attached handlers, too */
+  bool withdrawn;   /* ours is not in the trace event's place: it could kill */
+  uint64_t code_lo, code_hi; /* code of the object that holds the VM's */
   struct vm_zone_place zone; /* not the sampler's, which interrupts us */
 };
 
 /* Puts the handlers into VM g of layout number id, whose thread L runs here
- * and now.  Needs 8 Lua stack slots, as the next. */
+ * and now, and whose code is at `code`.  Needs 8 Lua stack slots, as the next.
+ */
 void events_install(const struct api *api, lua_State *L, uint32_t id,
-                    uint64_t g);
+                    uint64_t g, uint64_t code);
 /* Looks whether they are still there; takes jit.attach over when it has
  * appeared.  For moments at which the API may be called anyway. */
 void events_check(lua_State *L);
 /* Lets the "trace" event through while aborts are wanted.  Safe in a handler.
  */
 void events_follow(void);
+/* A SIGSEGV in uc: was it LuaJIT's own fault on the way to our listener, and
+ * can it go on?  Then its registers are mended.  Safe in a handler. */
+bool events_fault(ucontext_t *uc);
 /* VM g is about to be closed. */
 void events_forget(uint64_t g);
 

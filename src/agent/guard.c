@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "agent/agent_internal.h"
+#include "agent/events.h"
 #include "base/atomics.h"
 
 struct fixup {
@@ -106,7 +107,7 @@ static bool skip_load(ucontext_t *uc)
 
 static void on_fault(int signo, siginfo_t *info, void *uc)
 {
-  if (!skip_load(uc))
+  if (!skip_load(uc) && !(signo == SIGSEGV && events_fault(uc)))
     signals_chain(signo, info, uc, __builtin_return_address(0));
 }
 

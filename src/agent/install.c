@@ -51,7 +51,7 @@ void install_into(void *L, enum tecs_vm_found found)
   const struct api *api = luaapi_of(e->asm_pc);
   if (!api || !api->lua_checkstack(L, 8))
     return;
-  events_install(api, L, e->layout, e->g);
+  events_install(api, L, e->layout, e->g, e->asm_pc);
   if (zones_usable(api))
     preload(api, L, ZONES_MODULE, zones_open);
   if (profile_usable(api))

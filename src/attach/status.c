@@ -119,6 +119,10 @@ static void aborts_line(struct status_text *s, unsigned n,
          "not available in this VM: for %.0f s the program has had its own "
          "listener in the place of the agent's\n",
          (double)(clock_mono_ns() - vm->replaced_ns) / 1e9);
+  else if (vm->events & TECS_VM_WITHDRAWN)
+    LINE(s, "not available in this VM: its thread blocks SIGSEGV, or takes it "
+            "on too small a stack, and a fault of LuaJIT's could not be "
+            "mended\n");
   else
     LINE(s, "not available in this VM: its LuaJIT exports no Lua API to "
             "listen with\n");
@@ -146,7 +150,7 @@ static void count_vms(struct status_text *s)
     s->known++;
     if (vm->events & TECS_VM_LISTENING)
       s->heard++;
-    else if (vm->events & TECS_VM_REPLACED)
+    else if (vm->events & (TECS_VM_REPLACED | TECS_VM_WITHDRAWN))
       s->replaced++;
     else
       s->mute++;

@@ -54,7 +54,8 @@ enum session_trace_state tracing_poll(struct tracing *t, uint64_t now)
 static void tell_deaf(const struct tracing *t, int pid)
 {
   const struct session_trace_account *a = &t->acc;
-  unsigned mute = a->deaf > a->replaced ? a->deaf - a->replaced : 0;
+  unsigned other = a->replaced + a->withdrawn;
+  unsigned mute = a->deaf > other ? a->deaf - other : 0;
   if (a->replaced) {
     double since = (double)a->replaced_ns / 1e9 - (double)t->start / 1e9;
     say("the program in %d has put its own listener in the place of the "
@@ -63,6 +64,12 @@ static void tell_deaf(const struct tracing *t, int pid)
         pid, a->replaced, a->vms, since < 0 ? -since : since,
         since < 0 ? "before" : "after");
   }
+  if (a->withdrawn)
+    say("exact counts are not available in %u of %u VMs of %d: its LuaJIT has "
+        "a fault that kills while somebody listens, which the agent mends in "
+        "a SIGSEGV handler, and the VM's thread blocks SIGSEGV or has too "
+        "small an alternate stack for it (under 8 KB)",
+        a->withdrawn, a->vms, pid);
   if (mute && !t->outside)
     say("exact counts are not available in %u of %u VMs of %d: its LuaJIT "
         "exports no Lua API to listen with (linked in statically, without "

@@ -273,10 +273,14 @@ END_TEST
 
 /* ---- places ---- */
 
+static void locate(uint64_t func, uint32_t pc)
+{
+  aborts_location(&mem, lay, aborts_proto(&mem, lay, func), pc, &row);
+}
+
 static void at(const char *chunk, uint32_t first, uint32_t numline, uint32_t pc)
 {
-  aborts_location(&mem, lay, lua_function(string(chunk), first, numline), pc,
-                  &row);
+  locate(lua_function(string(chunk), first, numline), pc);
 }
 
 START_TEST(test_locations)
@@ -303,10 +307,10 @@ END_TEST
 
 START_TEST(test_locations_unknown)
 {
-  aborts_location(&mem, lay, NIL, 3, &row);
+  locate(NIL, 3);
   IS(location, "?:0");
   ck_assert_uint_eq(row.pt, 0);
-  aborts_location(&mem, lay, c_function(1), 3, &row);
+  locate(c_function(1), 3);
   IS(location, "?:0");
   at("=?", 0, UINT32_MAX, 3); /* stripped */
   IS(location, "?:0");
@@ -343,16 +347,16 @@ START_TEST(test_locations_too_long)
   memset(name, 'w', sizeof name);
   name[0] = '=';
   uint64_t fn = lua_function(string_n(name, 245), 123, 5);
-  aborts_location(&mem, lay, fn, 1, &row);
+  locate(fn, 1);
   ck_assert_uint_eq(row.location_len, 244 + 4);
   fn = lua_function(string_n(name, 1000), 123, 5);
-  aborts_location(&mem, lay, fn, 1, &row);
+  locate(fn, 1);
   ck_assert_uint_le(row.location_len, sizeof row.location);
   ck_assert(!memcmp(row.location + row.location_len - 9, "ww...:123", 9));
   name[0] = '@';
   memcpy(name + 990, "/ai.lua", 7);
   fn = lua_function(string_n(name, 997), 123, 5);
-  aborts_location(&mem, lay, fn, 1, &row);
+  locate(fn, 1);
   ck_assert_uint_le(row.location_len, sizeof row.location);
   ck_assert(!memcmp(row.location, "...ww", 5));
   ck_assert(!memcmp(row.location + row.location_len - 11, "/ai.lua:123", 11));
@@ -368,8 +372,7 @@ START_TEST(test_locations_cut_between_characters)
       memcpy(name + i, "\xc3\xa4", 2);
     for (unsigned tail = 0; tail < 2; tail++) {
       name[0] = tail ? '@' : '=';
-      aborts_location(&mem, lay, lua_function(string_n(name, 801 - odd), 1, 5),
-                      1, &row);
+      locate(lua_function(string_n(name, 801 - odd), 1, 5), 1);
       unsigned pairs = 0;
       for (unsigned i = 0; i + 1 < row.location_len; i++)
         pairs += !memcmp(row.location + i, "\xc3\xa4", 2);
