@@ -127,7 +127,7 @@ struct rows {
   const struct tecs_abort *all;
   uint32_t *order; /* indices of those that are shown */
   uint32_t count;
-  uint64_t aborts, blacklisted; /* sums of their counts */
+  uint64_t left_out; /* aborts in rows that are not */
   size_t csv_max;
 };
 
@@ -195,13 +195,13 @@ static void choose(struct rows *r, uint32_t total, bool benign)
   r->csv_max = sizeof CSV_HEADER;
   for (uint32_t i = 0; i < total; i++) {
     const struct tecs_abort *a = &r->all[i];
-    if (atomic_acquire(&a->state) != 2 || !a->count ||
-        (a->severity <= TECS_SEVERITY_INFO && !benign))
+    if (atomic_acquire(&a->state) != 2 || !a->count)
       continue;
+    if (a->severity <= TECS_SEVERITY_INFO && !benign) {
+      r->left_out += a->count;
+      continue;
+    }
     r->order[r->count++] = i;
-    r->aborts += a->count;
-    if (a->severity >= TECS_SEVERITY_BLACKLIST)
-      r->blacklisted += a->count;
     r->csv_max += 64 + CSV_CELL_MAX((size_t)a->reason_len) +
                   CSV_CELL_MAX((size_t)a->location_len) +
                   CSV_CELL_MAX((size_t)a->zone_len);
@@ -275,7 +275,9 @@ static int report_text(lua_State *L)
   return 1;
 }
 
-/* Pushes the CSV, then the report. */
+/* Pushes the CSV, then the report.  Its totals are what the closing line of
+ * tecs-attach trace says: blacklisted are aborts by which LuaJIT gave code up,
+ * not all of those in a row that had one. */
 static void push_report(const struct api *api, lua_State *L,
                         const struct session *s)
 {
@@ -288,8 +290,8 @@ static void push_report(const struct api *api, lua_State *L,
   api->lua_createtable(L, 0, 5);
   set_number(api, L, "durationSec",
              (double)(clock_mono_ns() - s->start_ns) / 1e9);
-  set_number(api, L, "totalAborts", (double)r.aborts);
-  set_number(api, L, "blacklisted", (double)r.blacklisted);
+  set_number(api, L, "totalAborts", (double)(totals.aborts - r.left_out));
+  set_number(api, L, "blacklisted", (double)totals.blacklists);
   set_number(api, L, "overflow", (double)totals.overflow);
   push_sites(api, L, &r);
   api->lua_setfield(L, -2, "sites");

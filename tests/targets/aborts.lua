@@ -20,7 +20,8 @@ local benign = {
   ["down-recursion, restarting"] = true, ["retry recording"] = true,
 }
 local rank = { info = 1, warn = 2, blacklist = 3 }
-local book, total = {}, { start = 0, stop = 0, abort = 0, flush = 0 }
+local book = {}
+local total = { start = 0, stop = 0, abort = 0, flush = 0, blacklist = 0 }
 local start = {}
 
 local function opname(op)
@@ -70,6 +71,7 @@ local function on_trace(what, _, func, pc, a, b)
     local key = reason .. "\t" .. location_of(func, pc) .. "\t" ..
       table.concat(names, "/")
     local severity = severity_of(reason)
+    if severity == "blacklist" then total.blacklist = total.blacklist + 1 end
     local entry = book[key] or { count = 0, severity = severity }
     entry.count = entry.count + 1
     if rank[severity] > rank[entry.severity] then entry.severity = severity end
