@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "agent/aborts.h"
@@ -21,6 +22,7 @@
 
 enum {
   HOOK_VMEVENT = 0x20, /* lj_obj.h: a VM event is being handled */
+  AWAIT_NAPS = 1000,   /* of a millisecond, for a collector that starts us */
 };
 
 static bool more_rows(struct abort_table *t);
@@ -202,12 +204,17 @@ void aborts_event(struct vm_mem *m, struct vm_events *v, uint64_t arg,
 
 /* The lock that a collector takes too, as another open file: the kernel drops
  * it when the game ends. */
-static bool lock_claim(short type)
+static struct flock claim_range(short type)
 {
-  struct flock range = {.l_type = type,
+  return (struct flock){.l_type = type,
                         .l_whence = SEEK_SET,
                         .l_start = ABORTS_CLAIM_BYTE,
                         .l_len = 1};
+}
+
+static bool lock_claim(short type)
+{
+  struct flock range = claim_range(type);
   return fcntl(agent.shm.fd, F_OFD_SETLK, &range) == 0;
 }
 
@@ -224,11 +231,13 @@ static void announce(struct tecs_control *c, uint32_t owner)
 
 /* The lock is of this process: a second session of its own passes it. */
 static volatile uint32_t own_session;
+static volatile uint32_t awaited; /* pid of the collector that starts us */
 
 void aborts_forked(void)
 {
   table = (struct abort_table){.more = more_rows};
   own_session = 0;
+  awaited = 0;
 }
 
 enum result aborts_begin(lua_State *L, uint32_t *owner)
@@ -262,8 +271,28 @@ enum result aborts_begin(lua_State *L, uint32_t *owner)
 
 void aborts_from_start(uint32_t owner)
 {
-  if (shm_back_aborts(&agent.shm) == RESULT_OK)
-    announce(agent.shm.control, owner);
+  if (shm_back_aborts(&agent.shm) != RESULT_OK)
+    return;
+  announce(agent.shm.control, owner);
+  atomic_set(&awaited, owner);
+}
+
+static bool is_claimed(void)
+{
+  struct flock range = claim_range(F_WRLCK);
+  return fcntl(agent.shm.fd, F_OFD_GETLK, &range) || range.l_type != F_UNLCK;
+}
+
+void aborts_await_collector(void)
+{
+  const struct timespec nap = {.tv_nsec = 1000000};
+  uint32_t owner = __atomic_exchange_n(&awaited, 0u, __ATOMIC_ACQ_REL);
+  if (!owner || !file_is_ours())
+    return;
+  for (int i = 0;
+       i < AWAIT_NAPS && !is_claimed() && (uint32_t)getppid() == owner; i++)
+    nanosleep(&nap, NULL);
+  nanosleep(&nap, NULL); /* it looks at the VMs next */
 }
 
 void aborts_pause(bool paused)

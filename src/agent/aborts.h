@@ -31,6 +31,10 @@ void aborts_forked(void);
  * collector that started this process: it takes the claim when it has found the
  * segment, and goes on with the number that it finds there. */
 void aborts_from_start(uint32_t owner);
+/* Once in such a process, when its first VM has been registered and has not run
+ * yet: waits until that collector has the claim, for a second at most, so that
+ * even a program of a few milliseconds is seen. */
+void aborts_await_collector(void);
 
 /* ---- a session of the game itself (tecs.utils.profile) ---- */
 

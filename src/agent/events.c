@@ -309,7 +309,7 @@ static void withdraw(struct vm_events *v, lua_State *L)
     v->api->lua_pushnil(L);
     v->api->lua_rawseti(L, -3, kinds[EVENT_TRACE].key);
     v->current[EVENT_TRACE] = 0;
-    struct vm_entry *e = registry_find(v->g);
+    struct capture_vm *e = registry_find(v->g);
     if (e)
       registry_events(e, TECS_VM_WITHDRAWN);
   }
@@ -416,8 +416,8 @@ static bool take_over_loaded(struct vm_events *v, lua_State *L)
  * other; one that came by another way has the place. */
 static void check(struct vm_events *v, lua_State *L, enum event_kind kind)
 {
-  if (kind == EVENT_TRACE && v->withdrawn && !aborts_wanted())
-    return; /* the next session tries again */
+  if (kind == EVENT_TRACE && v->withdrawn && !events_may_return(v))
+    return;
   if (!push_place(v, L, kind))
     return;
   uint64_t now = top_function(v->api, L);

@@ -241,6 +241,11 @@ bool events_may_kill(struct vm_mem *m, const struct vm_events *v)
   return lua_functions(m, lay, L, 2) < 2;
 }
 
+bool events_may_return(const struct vm_events *v)
+{
+  return v->lay->gc64 && faults_reach_us();
+}
+
 /* ---- the code that it is in ---- */
 
 struct object {

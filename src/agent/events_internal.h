@@ -22,6 +22,8 @@ void events_settle_search(struct vm_mem *m, const struct vm_events *v,
 /* At the start of a trace, in a handler of VM v: could our listening to its end
  * kill the program?  Four system calls. */
 bool events_may_kill(struct vm_mem *m, const struct vm_events *v);
+/* After that: can it no longer? */
+bool events_may_return(const struct vm_events *v);
 /* Fills in code_lo and code_hi: of the object that holds the code at pc. */
 void events_find_code(struct vm_events *v, uint64_t pc);
 

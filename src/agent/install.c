@@ -5,6 +5,7 @@
  * The API is taken from the object that holds the VM's code; where it exports
  * none, nothing is installed: sampling works from memory all the same.
  */
+#include "agent/aborts.h"
 #include "agent/agent_internal.h"
 #include "agent/events.h"
 #include "agent/luaapi.h"
@@ -42,12 +43,8 @@ static struct capture_vm *identify(void *L, enum tecs_vm_found found)
   return e;
 }
 
-void install_into(void *L, enum tecs_vm_found found)
+static void install(struct capture_vm *e, void *L)
 {
-  struct capture_vm *e = identify(L, found);
-  if (!e || __atomic_exchange_n(&e->installed, 1u, __ATOMIC_ACQ_REL))
-    return;
-  profile_autostart();
   const struct api *api = luaapi_of(e->asm_pc);
   if (!api || !api->lua_checkstack(L, 8))
     return;
@@ -56,6 +53,16 @@ void install_into(void *L, enum tecs_vm_found found)
     preload(api, L, ZONES_MODULE, zones_open);
   if (profile_usable(api))
     preload(api, L, PROFILE_MODULE, profile_open);
+}
+
+void install_into(void *L, enum tecs_vm_found found)
+{
+  struct capture_vm *e = identify(L, found);
+  if (!e || __atomic_exchange_n(&e->installed, 1u, __ATOMIC_ACQ_REL))
+    return;
+  profile_autostart();
+  install(e, L);
+  aborts_await_collector();
 }
 
 /* Besides package.preload: a game may take that, or package.loaders, away

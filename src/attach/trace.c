@@ -11,6 +11,7 @@
 #include "target/target.h"
 
 #define LOOK_EVERY (20 * UNITS_MS)
+#define LOOK_EARLY (2 * UNITS_MS) /* before there is a VM: it may be short */
 #define VM_LOOK_EVERY (200 * UNITS_MS)
 
 struct trace {
@@ -63,7 +64,7 @@ static enum result check_vm(struct trace *t, uint64_t now)
 
 static enum result watch(struct trace *t)
 {
-  const struct timespec nap = {.tv_nsec = LOOK_EVERY};
+  struct timespec nap = {.tv_nsec = LOOK_EARLY};
   uint64_t start = clock_mono_ns();
   uint64_t end = t->o->duration_ns ? start + t->o->duration_ns : UINT64_MAX;
   t->next_second = start + UNITS_S;
@@ -75,6 +76,8 @@ static enum result watch(struct trace *t)
     if (r != RESULT_OK || signals_stop || now >= end)
       return r;
     each_second(t, now);
+    if (t->next_vm_look == UINT64_MAX)
+      nap.tv_nsec = LOOK_EVERY;
     nanosleep(&nap, NULL);
   }
   /* Over; a target that has ended without one is told about, too. */

@@ -16,6 +16,7 @@
 #include "session/session_internal.h"
 
 #define LOOK_EVERY (100 * MS) /* is the target there, which VMs has it */
+#define LOOK_EARLY (2 * MS)   /* a VM of a command of ours waits for us */
 #define EXEC_WAIT (1 * SEC)   /* for the next image's agent */
 #define READ_EVERY (1 * SEC)  /* what the memory of VMs tells */
 
@@ -27,6 +28,7 @@ struct session_trace {
   struct shm shm; /* fd -1: between two parts, or after the last */
   uint32_t number;
   uint64_t start, ended, next_look, part_ended;
+  uint64_t no_vm; /* when there was none yet */
   bool paused;
   uint64_t paused_since, paused_ns;
   struct session_trace_account past; /* sums of ended parts; of VMs, what was
@@ -335,6 +337,17 @@ static void take_memory(struct session_trace *s)
   s->read = NULL;
 }
 
+/* VMs that came and went between two looks: those that were never closed, or
+ * one, when there were events. */
+static unsigned vms_of_the_dead(const struct session_trace *s)
+{
+  const struct session_trace_account *acc = &s->past;
+  unsigned n = 0;
+  for (unsigned i = 0; i < TECS_VMS; i++)
+    n += atomic_acquire(&s->shm.vms[i].state) == TECS_VM_LIVE;
+  return n ? n : acc->starts + acc->aborts + acc->flushes > 0;
+}
+
 /* What it counted stays; of its VMs, what was seen last. */
 static void close_part(struct session_trace *s)
 {
@@ -346,6 +359,8 @@ static void close_part(struct session_trace *s)
     return;
   atomic_release(&c->trace_paused, 1u); /* rows and sums of one moment */
   session_trace_sums(s, &s->past);
+  if (!s->past.vms)
+    s->past.vms = vms_of_the_dead(s);
   take_rows(s);
   atomic_release(&c->trace_session, 0u);
   atomic_set(&c->trace_owner, 0u);
@@ -381,9 +396,14 @@ static void follow_pause(struct session_trace *s, uint64_t now)
   s->paused = paused;
 }
 
+/* A VM that was just made has no library yet, that of jit neither. */
 static void look(struct session_trace *s, uint64_t now)
 {
   look_at_vms(s);
+  if (!s->past.vms)
+    s->no_vm = now;
+  if (s->from_start && now - s->no_vm < LOOK_EVERY)
+    s->past.jit_off = 0;
   if (!s->past.deaf || now < s->next_read)
     return;
   s->next_read = now + READ_EVERY;
@@ -406,7 +426,8 @@ static enum session_trace_state follow(struct session_trace *s, uint64_t now)
   }
   if (now < s->next_look)
     return SESSION_TRACE_RUNS;
-  s->next_look = now + LOOK_EVERY;
+  s->next_look =
+      now + (s->from_start && !s->past.vms ? LOOK_EARLY : LOOK_EVERY);
   if ((s->shm.fd >= 0 || s->outside) && present(s))
     look(s, now);
   else if (s->outside || !next_image(s, now))
@@ -449,7 +470,7 @@ static enum result begin(struct session_trace *s, struct session_trace **out,
     free(s);
     return r;
   }
-  s->start = clock_mono_ns();
+  s->start = s->no_vm = clock_mono_ns();
   look(s, s->start);
   *out = s;
   return RESULT_OK;
