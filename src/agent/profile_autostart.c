@@ -3,10 +3,11 @@
  * TECS_AGENT=readable: where Yama lets a process be read by its ancestors
  * alone, others of the same user may read this one.
  * TECS_AGENT="start,interval=1ms,duration=5s,output=/tmp/%p.folded": a session
- * without a second terminal.  The agent does not print: what it can't make
- * sense of is said in the segment, where `tecs-attach status` finds it.  The
- * collector reports on the game's stderr, as it does for a command that it
- * started.
+ * without a second terminal.  The agent does not print into a game that is not
+ * being profiled: settings that it can't make sense of, or that the collector
+ * would refuse, start nothing and are said in the segment, where `tecs-attach
+ * status` finds them.  A collector that was started reports on the game's
+ * stderr, as it does for a command that it started.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -18,11 +19,19 @@
 
 enum { SETTINGS_MAX = 2048, OUTPUT_MAX = 1024, ARGS_MAX = 20 };
 
+static bool is_interval(const char *v);
+static bool is_duration(const char *v);
+static bool is_depth(const char *v);
+static bool is_zone(const char *v);
+static bool is_output(const char *v);
+
 static const struct {
   const char *name, *option;
+  bool (*is_good)(const char *v);
 } known[] = {
-    {"interval", "-i"}, {"duration", "-d"}, {"depth", "-D"},
-    {"zone", "-z"},     {"output", "-o"},
+    {"interval", "-i", is_interval}, {"duration", "-d", is_duration},
+    {"depth", "-D", is_depth},       {"zone", "-z", is_zone},
+    {"output", "-o", is_output},
 };
 enum { KNOWN = sizeof known / sizeof known[0], OUTPUT = 4 };
 
@@ -41,17 +50,82 @@ static void notice(enum tecs_reason reason)
 
 /* ---- reading ---- */
 
-/* What the collector takes for a time or a number: digits, a unit. */
-static bool is_number(const char *v)
+/* What the collector would refuse is refused here, so that all of it is said in
+ * one place (attach/units.c and options.c have the same limits). */
+
+enum { DECIMALS = 9, DIGITS = 15 };
+
+/* Reads digits with at most one point; NULL: no number. */
+static const char *number(const char *v, double *out)
 {
-  static const char *const units[] = {"", "us", "ms", "s", "m", "h"};
-  size_t digits = strspn(v, "0123456789.");
-  if (strspn(v, "0.") == digits) /* nothing, or zero */
-    return false;
-  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
-    if (!strcmp(v + digits, units[i]))
-      return true;
-  return false;
+  unsigned digits = 0, decimals = 0;
+  bool point = false;
+  double scale = 1;
+  *out = 0;
+  for (; (*v >= '0' && *v <= '9') || (*v == '.' && !point); v++) {
+    if (*v == '.') {
+      point = true;
+      continue;
+    }
+    digits++;
+    decimals += point;
+    scale *= point ? 10 : 1;
+    *out = *out * 10 + (*v - '0');
+  }
+  *out /= scale;
+  return digits && digits <= DIGITS && decimals <= DECIMALS && v[-1] != '.'
+             ? v
+             : NULL;
+}
+
+/* A time in seconds; a number without a unit counts in `bare`. */
+static bool time_within(const char *v, double bare, double lo, double hi)
+{
+  static const struct {
+    const char *name;
+    double s;
+  } units[] = {{"us", 1e-6}, {"ms", 1e-3}, {"s", 1}, {"m", 60}, {"h", 3600}};
+  double n, unit = 0;
+  const char *rest = number(v, &n);
+  if (rest && !*rest)
+    unit = bare;
+  for (size_t i = 0; rest && i < sizeof units / sizeof units[0]; i++)
+    if (!strcmp(rest, units[i].name))
+      unit = units[i].s;
+  /* a thousandth of what a nanosecond is of the shortest: for rounding */
+  return n * unit >= lo * (1 - 1e-12) && n * unit <= hi * (1 + 1e-12);
+}
+
+static bool is_interval(const char *v)
+{
+  return time_within(v, 1e-3, 100e-6, 60);
+}
+
+static bool is_duration(const char *v)
+{
+  return time_within(v, 1, 1e-9, 365 * 86400.0);
+}
+
+static bool is_depth(const char *v)
+{
+  double n;
+  const char *rest = number(v, &n);
+  return rest && !*rest && !strchr(v, '.') && n >= 1 && n <= PROFILE_DEPTH_MAX;
+}
+
+static bool is_zone(const char *v)
+{
+  return *v != 0;
+}
+
+static bool expand(const char *pattern, struct text *t);
+
+/* Standard output is the program's own. */
+static bool is_output(const char *v)
+{
+  char path[OUTPUT_MAX];
+  struct text t = text_in(path, sizeof path);
+  return strcmp(v, "-") != 0 && expand(v, &t);
 }
 
 static bool set(const char *word)
@@ -63,7 +137,7 @@ static bool set(const char *word)
     if (strlen(known[i].name) != len || strncmp(known[i].name, word, len))
       continue;
     asked.value[i] = word + len + 1;
-    return i > 2 || is_number(asked.value[i]);
+    return known[i].is_good(asked.value[i]);
   }
   return false;
 }
@@ -89,12 +163,6 @@ static bool parse(const char *settings, bool *start, bool *readable)
   return ok;
 }
 
-/* Standard output is the program's own. */
-static bool to_stdout(void)
-{
-  return asked.value[OUTPUT] && !strcmp(asked.value[OUTPUT], "-");
-}
-
 /* prctl(2); fails where there is no Yama, and then nothing is needed.  Not
  * inherited by a child. */
 void profile_autostart_forked(void)
@@ -112,7 +180,7 @@ void profile_autostart_read(void)
   /* settings without `start` do nothing: said, rather than left to be found */
   bool ok = parse(settings, &start, &asked.readable);
   profile_autostart_forked();
-  if (!ok || !(start || asked.readable) || to_stdout())
+  if (!ok || !(start || asked.readable))
     notice(TECS_REASON_BAD_ENV);
   else if (start)
     atomic_release(&asked.armed, 1u);

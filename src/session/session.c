@@ -289,10 +289,14 @@ static enum result no_agent(struct session *s)
   return child ? wait_name_child(s, child, comm) : RESULT_NOAGENT;
 }
 
-/* Next image after an exec; false: it has no agent, or there is none. */
+/* Next image after an exec; false: it has no agent, or there is none.  A
+ * session of the program itself ends with it: nobody is left who would stop it,
+ * and the next image has a right to its own. */
 static bool follow_exec(struct session *s)
 {
   struct error ignored, *e = s->e;
+  if (s->o->from_inside)
+    return false;
   s->e = &ignored;
   enum result r = open_part(s, EXEC_WAIT);
   if (r != RESULT_OK)

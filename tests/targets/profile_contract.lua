@@ -170,7 +170,9 @@ do
   s = profile.sample({intervalMs = 1})
   s:pause()
   in_zone("paused", 0.3)
-  check(s:stop() == "", "paused from its start to its end: nothing")
+  text = s:stop() -- a busy machine may take a sample before the pause
+  check(not text:find("paused;", 1, true) and samples(text) < 20,
+    "paused from its start to its end: nothing", text)
 end
 
 -- ---- into a file ----
