@@ -162,7 +162,10 @@ static void compose(struct command *c, const struct sample_options *o,
   add(c, "-o");
   add(c, "-");
   add(c, "--vm");
-  add_number(c, "0x", g, 16, "");
+  add_number(c, "0x", g, 16, "@");
+  c->text.len--; /* goes on */
+  text_add_number(&c->text, agent.cookie, 16);
+  text_add_bytes(&c->text, "", 1);
   add_number(c, "", (uint64_t)getpid(), 10, "");
   c->argv[c->argc] = NULL;
 }

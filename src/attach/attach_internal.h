@@ -81,7 +81,8 @@ struct options {
   const char *aborts; /* record: file of the trace-abort table; NULL: none */
   bool benign, samples, by_cost;
   bool from_inside; /* the agent has started us for the program itself */
-  uint64_t vm;      /* then: its VM, 0: all */
+  uint64_t vm;      /* then: its VM, 0: all; */
+  uint32_t cookie;  /* and of which image, that is which segment */
   bool threads, vms;
   bool follow; /* children too */
   bool wall;   /* threads that sleep, too */

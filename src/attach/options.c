@@ -125,10 +125,12 @@ static enum result set_aborts(struct options *o, const char *v, struct error *e)
 /* From the agent: a session that the program itself has asked for. */
 static enum result set_vm(struct options *o, const char *v, struct error *e)
 {
-  char *end;
+  char *end = NULL;
   o->vm = strtoull(v, &end, 16);
-  if (!*v || *end)
-    return error_set(e, RESULT_USAGE, "'%s' is not an address", v);
+  if (*v && *end == '@')
+    o->cookie = (uint32_t)strtoul(end + 1, &end, 16);
+  if (!*v || *end || !o->cookie)
+    return error_set(e, RESULT_USAGE, "'%s' is not an address@cookie", v);
   o->from_inside = true;
   return RESULT_OK;
 }
@@ -181,7 +183,7 @@ const struct option_row options_table[] = {
     FLAG(VERB_RECORD, 0, "follow", follow, true,
          "children too: all that come from the process, split by process: a "
          "root frame comm/pid"),
-    CALL(VERB_RECORD, 0, "vm", "ADDRESS", set_vm, NULL),
+    CALL(VERB_RECORD, 0, "vm", "ADDRESS@COOKIE", set_vm, NULL),
     CALL(VERB_RECORD, 0, "mode", "MODE", set_mode,
          "cpu: threads on a CPU; wall: all threads, sleeping ones marked "
          "[idle] (cpu)"),

@@ -33,6 +33,7 @@ struct session_options record_session_options(const struct options *o)
       .by_vm = o->vms,
       .vm = o->vm,
       .from_inside = o->from_inside,
+      .cookie = o->cookie,
       .merge = {.native = o->native,
                 .lua = o->lua,
                 .zones = o->zones,

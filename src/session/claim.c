@@ -74,12 +74,23 @@ void claim_announce(struct session *s)
   atomic_release(&c->session, session ? session : 1u);
 }
 
+/* The program may have become another one while its collector was starting. */
+static enum result same_image(struct session *s)
+{
+  if (!s->o->from_inside || s->shm.header->cookie == s->o->cookie)
+    return RESULT_OK;
+  return error_set(s->e, RESULT_GONE,
+                   "process %d has become another program since",
+                   (int)target_pid(s->t));
+}
+
 enum result claim_take(struct session *s)
 {
   enum result r = session_segment(s->t, &s->shm, s->e);
   if (r)
     return r;
-  if ((r = segment_wait_ready(s->t, &s->shm, s->stop, s->e)) || (r = lock(s))) {
+  if ((r = segment_wait_ready(s->t, &s->shm, s->stop, s->e)) ||
+      (r = same_image(s)) || (r = lock(s))) {
     shm_detach(&s->shm);
     return r;
   }

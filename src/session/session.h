@@ -46,6 +46,7 @@ struct session_options {
                        steers may change it later */
   bool from_inside; /* the program itself started this session, and control's
                        paused and stop are its own from before the start */
+  uint32_t cookie;  /* then: of the image that did (header.cookie) */
   struct merge_options merge;
   /* Called about once a second with the sums so far; NULL: not. */
   void (*progress)(void *arg, const struct session_account *acc);

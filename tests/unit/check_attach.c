@@ -225,11 +225,12 @@ END_TEST
 /* The agent starts us so for the program itself. */
 START_TEST(test_from_inside)
 {
-  accepted("record --lines -i 10ms -D 16 -o - --vm 0x7f00deadbee0 7");
+  accepted("record --lines -i 10ms -D 16 -o - --vm 0x7f00deadbee0@c00c1e 7");
   struct session_options s = record_session_options(&opt);
   ck_assert(s.from_inside);
   ck_assert_uint_eq(s.vm, 0x7f00deadbee0);
-  accepted("7 --vm 0x0");
+  ck_assert_uint_eq(s.cookie, 0xc00c1e);
+  accepted("7 --vm 0x0@1");
   s = record_session_options(&opt);
   ck_assert(s.from_inside);
   ck_assert_uint_eq(s.vm, 0);
@@ -237,6 +238,9 @@ START_TEST(test_from_inside)
   s = record_session_options(&opt);
   ck_assert(!s.from_inside);
   refused("7 --vm here", "not an address");
+  refused("7 --vm 0x7f00deadbee0", "not an address@cookie");
+  refused("7 --vm 0x7f00deadbee0@", "not an address@cookie");
+  refused("7 --vm 0x7f00deadbee0@1x", "not an address@cookie");
 }
 END_TEST
 
@@ -266,7 +270,7 @@ START_TEST(test_options_and_verbs)
   refused("trace -z update 7", "--zone does not go with trace");
   refused("trace -f collapsed 7", "--format does not go with trace");
   refused("trace --aborts x 7", "--aborts does not go with trace");
-  refused("trace --vm 0 7", "--vm does not go with trace");
+  refused("trace --vm 0@1 7", "--vm does not go with trace");
   refused("trace -F 999 7", "only with --samples");
   refused("trace --interval 5 7", "only with --samples");
   refused("record --samples 7", "--samples does not go with record");

@@ -73,6 +73,15 @@ static void open_segment(pid_t pid, struct shm *shm)
   target_close(t);
 }
 
+static uint32_t cookie_of(pid_t pid)
+{
+  struct shm shm;
+  open_segment(pid, &shm);
+  uint32_t cookie = shm.header->cookie;
+  shm_detach(&shm);
+  return cookie;
+}
+
 static void preset(pid_t pid, uint32_t paused, uint32_t stop, uint64_t vm)
 {
   struct shm shm;
@@ -103,6 +112,7 @@ START_TEST(test_from_inside)
   struct session_options o = options(MS, 300 * MS);
   pid_t pid = start((struct role){.vm_state = TECS_VM_LIVE});
   o.from_inside = true;
+  o.cookie = cookie_of(pid);
   preset(pid, 1, 0, 0);
   struct outcome out = run_session(pid, &o);
   ck_assert_uint_eq(out.acc.samples, 0);
@@ -112,6 +122,22 @@ START_TEST(test_from_inside)
   out = run_session(pid, &o);
   ck_assert_uint_lt(out.took_ns, 200 * MS);
   ck_assert_int_eq(out.end, SESSION_END_STOPPED);
+  stop_child(pid);
+}
+END_TEST
+
+/* The program has become another one while its collector was starting. */
+START_TEST(test_from_inside_of_another_image)
+{
+  struct session_options o = options(MS, 300 * MS);
+  pid_t pid = start((struct role){.vm_state = TECS_VM_LIVE});
+  o.from_inside = true;
+  o.cookie = cookie_of(pid) + 1;
+  struct outcome out = run_session(pid, &o);
+  ck_assert_int_eq(out.r, RESULT_GONE);
+  ck_assert_uint_eq(out.acc.sent, 0);
+  ck_assert_msg(strstr(out.e.text, "another program") != NULL, "%s",
+                out.e.text);
   stop_child(pid);
 }
 END_TEST
@@ -456,6 +482,7 @@ int main(void)
   tcase_add_test(tc, test_stop);
   tcase_add_test(tc, test_starts_anew);
   tcase_add_test(tc, test_from_inside);
+  tcase_add_test(tc, test_from_inside_of_another_image);
   tcase_add_test(tc, test_other_vms);
   tcase_add_test(tc, test_verbs);
   tcase_add_test(tc, test_owner_killed);
