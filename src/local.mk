@@ -289,6 +289,7 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/profile_file.c \
 	src/agent/profile_internal.h \
 	src/agent/profile_module.c \
+	src/agent/profile_place.c \
 	src/agent/profile_sample.c \
 	src/agent/profile_spawn.c \
 	src/agent/profile_text.c \

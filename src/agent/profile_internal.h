@@ -96,6 +96,35 @@ void collector_forget(struct collector *c);
 /* Complete or not at all: 0 or an errno. */
 int file_write(const char *path, const void *data, size_t len);
 
+/* ---- profile_place.c: one session of each kind at a time ---- */
+
+#define PLACE_MAX 160
+
+struct place {
+  const char *function, *kind; /* for messages */
+  volatile uint32_t id;        /* of the session that has it; 0: free */
+  volatile uint32_t last;
+  char started[PLACE_MAX]; /* where, or by whom */
+};
+/* How every session's userdata begins. */
+struct session {
+  uint32_t id; /* 0: not begun, or ended */
+};
+/* A new number, which has the place now; 0: it is taken. */
+uint32_t place_take(struct place *p);
+void place_release(struct place *p);
+bool place_is_of(const struct place *p, const struct session *s);
+/* Takes the place for a new userdata, which is left on the stack and has no id
+ * yet: *id is its.  Raises when it is taken, naming where. */
+struct session *place_begin(const struct api *api, lua_State *L,
+                            struct place *p, size_t size, uint32_t *id);
+/* Argument 1, which must have the place. */
+struct session *place_session(const struct api *api, lua_State *L,
+                              const struct place *p, const char *method);
+/* The methods pause and resume. */
+int place_steer(lua_State *L, const struct place *p, bool paused,
+                void (*steer)(bool paused));
+
 /* ---- profile_sample.c ---- */
 int profile_sample(lua_State *L);
 int sample_stop(lua_State *L);

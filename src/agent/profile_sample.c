@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Sampling sessions of the game itself.  The process has one place for a
- * session; who has it is a number, so that the object of an ended session, or
- * a fork child's copy of its parent's, does not reach another one's.
+ * Sampling sessions of the game itself.
  *
  * The game steers through control of the segment, as tecs-attach does from
  * outside.  Starting does not wait for the collector: what it meets (a session
@@ -24,60 +22,48 @@
 #define END_WAIT (30 * SEC)    /* for a collector that was asked to end */
 #define LEAVING_WAIT (2 * SEC) /* for one that nobody waited for */
 
-enum { PLACE_MAX = 160, WHY_MAX = 1024, ARGS_MAX = 20 };
+enum { WHY_MAX = 1024, ARGS_MAX = 20 };
 
 /* The userdata. */
-struct session {
-  uint32_t id; /* 0: has ended */
-  void *text;  /* mapped, while it is handed over */
+struct sampling {
+  struct session session;
+  void *text; /* mapped, while it is handed over */
   size_t len;
 };
 
-static struct {
-  volatile uint32_t id; /* of the session that has the place; 0: free */
-  struct collector c;
-  char place[PLACE_MAX]; /* where it was started */
-} running = {.c = COLLECTOR_NONE};
-static volatile uint32_t last_id;
+static struct place place = {.function = "profile.sample", .kind = "sampling"};
+static struct collector running = COLLECTOR_NONE; /* of who has the place */
 static volatile uint32_t autostart_id; /* of the session of TECS_AGENT */
 static struct collector leaving = COLLECTOR_NONE; /* of a forgotten session */
 
 /* ---- the place ---- */
 
-static bool take_place(uint32_t from, uint32_t id)
-{
-  return __atomic_compare_exchange_n(&running.id, &from, id, false,
-                                     __ATOMIC_ACQ_REL, __ATOMIC_RELAXED);
-}
-
-static uint32_t claim(void)
-{
-  uint32_t id = atomic_add(&last_id, 1) + 1, old = autostart_id;
-  if (take_place(0, id))
-    return id;
-  if (!old || atomic_acquire(&running.id) != old || !collector_gone(&running.c))
-    return 0;
-  if (!take_place(old, id))
-    return 0;
-  collector_forget(&running.c);
-  return id;
-}
-
 static void release(void)
 {
-  collector_forget(&running.c);
-  atomic_release(&running.id, 0u);
+  collector_forget(&running);
+  place_release(&place);
+}
+
+/* The session of TECS_AGENT has nobody who would stop it. */
+static void free_ended_autostart(void)
+{
+  uint32_t old = autostart_id;
+  if (!old || atomic_acquire(&place.id) != old || !collector_gone(&running) ||
+      !__atomic_compare_exchange_n(&autostart_id, &old, 0u, false,
+                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
+    return;
+  release();
 }
 
 bool sample_claim_autostart(struct collector **c)
 {
-  uint32_t id = claim();
+  uint32_t id = place_take(&place);
   if (!id)
     return false;
-  struct text place = text_in(running.place, sizeof running.place);
-  text_add(&place, "by TECS_AGENT");
+  struct text started = text_in(place.started, sizeof place.started);
+  text_add(&started, "by TECS_AGENT");
   autostart_id = id;
-  *c = &running.c;
+  *c = &running;
   return true;
 }
 
@@ -179,51 +165,35 @@ static bool start(const struct sample_options *o, uint64_t g, struct text *why)
   compose(&c, o, g);
   atomic_set(&control->paused, 0u);
   atomic_release(&control->stop, 0u);
-  return collector_start(&running.c, c.argv, false, why);
+  return collector_start(&running, c.argv, false, why);
 }
 
-static uint32_t claim_or_raise(const struct api *api, lua_State *L)
+static void raise_if_held_outside(const struct api *api, lua_State *L)
 {
-  see_off();
-  uint32_t id = claim();
-  if (!id) {
-    char place[PLACE_MAX];
-    struct text t = text_in(place, sizeof place);
-    text_add(&t, running.place);
-    api->luaL_error(L,
-                    "profile.sample: a sampling session is running already, "
-                    "started %s; stop it first (there is one at a time)",
-                    place);
-  }
-  if (held_outside()) {
-    int pid = (int)atomic_get(&agent.shm.control->owner);
-    release();
-    api->luaL_error(L,
-                    "profile.sample: tecs-attach (process %d) is sampling this "
-                    "program already; stop it first (tecs-attach stop %d)",
-                    pid, (int)getpid());
-  }
-  return id;
+  if (!held_outside())
+    return;
+  int pid = (int)atomic_get(&agent.shm.control->owner);
+  release();
+  api->luaL_error(L,
+                  "profile.sample: tecs-attach (process %d) is sampling this "
+                  "program already; stop it first (tecs-attach stop %d)",
+                  pid, (int)getpid());
 }
 
 int profile_sample(lua_State *L)
 {
   const struct api *api = luaapi_running(L);
   struct sample_options o;
-  char place[PLACE_MAX], message[WHY_MAX];
-  struct text at = text_in(place, sizeof place);
+  char message[WHY_MAX];
   struct text why = text_in(message, sizeof message);
+  uint32_t id;
   if (!api)
     return 0;
   args_sample(api, L, &o);
-  if (!agent_ready())
-    api->luaL_error(L, "profile.sample: the agent is off in this process (it "
-                       "got no memory when the process began)");
-  text_add(&at, "at ");
-  args_place(api, L, &at);
-  struct session *s = session_new(api, L, sizeof *s);
-  uint32_t id = claim_or_raise(api, L);
-  memcpy(running.place, place, sizeof place);
+  see_off();
+  free_ended_autostart();
+  struct session *s = place_begin(api, L, &place, sizeof(struct sampling), &id);
+  raise_if_held_outside(api, L);
   if (!start(&o, o.process ? 0 : global_of(L), &why)) {
     release();
     api->luaL_error(L, "profile.sample: %s", message);
@@ -232,42 +202,21 @@ int profile_sample(lua_State *L)
   return 1;
 }
 
-/* ---- pause and resume ---- */
-
-static bool current(const struct session *s)
-{
-  return s->id && s->id == atomic_acquire(&running.id);
-}
-
-static struct session *check(const struct api *api, lua_State *L,
-                             const char *method)
-{
-  struct session *s = session_check(api, L, method);
-  if (!current(s))
-    api->luaL_error(L, "%s: the session has ended already", method);
-  return s;
-}
-
 /* A collector that has ended steers nothing; what control says is another's. */
-static int set_paused(lua_State *L, uint32_t paused, const char *method)
+static void set_paused(bool paused)
 {
-  const struct api *api = luaapi_running(L);
-  if (!api)
-    return 0;
-  check(api, L, method);
-  if (!collector_gone(&running.c))
-    atomic_release(&agent.shm.control->paused, paused);
-  return 0;
+  if (!collector_gone(&running))
+    atomic_release(&agent.shm.control->paused, paused ? 1u : 0u);
 }
 
 int sample_pause(lua_State *L)
 {
-  return set_paused(L, 1, "session:pause");
+  return place_steer(L, &place, true, set_paused);
 }
 
 int sample_resume(lua_State *L)
 {
-  return set_paused(L, 0, "session:resume");
+  return place_steer(L, &place, false, set_paused);
 }
 
 /* ---- stop ---- */
@@ -291,7 +240,7 @@ static bool end(const struct collector *c, struct text *why)
   return false;
 }
 
-static bool map_text(struct session *s, const struct collector *c,
+static bool map_text(struct sampling *s, const struct collector *c,
                      struct text *why)
 {
   int64_t size = collector_result_size(c);
@@ -311,7 +260,7 @@ static bool map_text(struct session *s, const struct collector *c,
   return true;
 }
 
-static void unmap_text(struct session *s)
+static void unmap_text(struct sampling *s)
 {
   if (s->text)
     munmap(s->text, s->len);
@@ -327,9 +276,10 @@ int sample_stop(lua_State *L)
     return 0;
   session_check(api, L, "session:stop");
   const char *filename = args_filename(api, L, "session:stop");
-  struct session *s = check(api, L, "session:stop");
-  bool good = end(&running.c, &why) && map_text(s, &running.c, &why);
-  s->id = 0;
+  struct sampling *s =
+      (struct sampling *)place_session(api, L, &place, "session:stop");
+  bool good = end(&running, &why) && map_text(s, &running, &why);
+  s->session.id = 0;
   release();
   if (!good)
     api->luaL_error(L, "session:stop: no profile: %s", message);
@@ -350,15 +300,15 @@ int sample_gc(lua_State *L)
   const struct api *api = luaapi_running(L);
   if (!api)
     return 0;
-  struct session *s = session_check(api, L, "session");
+  struct sampling *s = session_check(api, L, "session");
   unmap_text(s);
-  if (!current(s))
+  if (!place_is_of(&place, &s->session))
     return 0;
-  ask_to_end(&running.c);
-  s->id = 0;
+  ask_to_end(&running);
+  s->session.id = 0;
   collector_forget(&leaving);
-  leaving = running.c;
-  running.c = (struct collector)COLLECTOR_NONE;
+  leaving = running;
+  running = (struct collector)COLLECTOR_NONE;
   release();
   return 0;
 }

@@ -11,40 +11,18 @@
 #include "base/clock.h"
 #include "base/csv.h"
 
-enum { PLACE_MAX = 160 };
-
 #define CSV_HEADER "severity,count,reason,location,zone\r\n"
 
 /* The userdata. */
-struct session {
-  uint32_t id; /* 0: has ended */
+struct trace {
+  struct session session;
   bool benign;
   uint64_t start_ns;
 };
 
-static struct {
-  volatile uint32_t id; /* of the session that runs; 0: none */
-  char place[PLACE_MAX];
-} running;
-static volatile uint32_t last_id;
+static struct place place = {.function = "profile.trace", .kind = "trace"};
 
 /* ---- start ---- */
-
-static uint32_t claim_or_raise(const struct api *api, lua_State *L)
-{
-  uint32_t id = atomic_add(&last_id, 1) + 1, none = 0;
-  if (!__atomic_compare_exchange_n(&running.id, &none, id, false,
-                                   __ATOMIC_ACQ_REL, __ATOMIC_RELAXED)) {
-    char place[PLACE_MAX];
-    struct text t = text_in(place, sizeof place);
-    text_add(&t, running.place);
-    api->luaL_error(L,
-                    "profile.trace: a trace session is running already, "
-                    "started at %s; stop it first (there is one at a time)",
-                    place);
-  }
-  return id;
-}
 
 static void begin_or_raise(const struct api *api, lua_State *L)
 {
@@ -52,7 +30,7 @@ static void begin_or_raise(const struct api *api, lua_State *L)
   enum result r = aborts_begin(L, &owner);
   if (r == RESULT_OK)
     return;
-  atomic_release(&running.id, 0u);
+  place_release(&place);
   if (r == RESULT_BUSY)
     api->luaL_error(L,
                     "profile.trace: tecs-attach (process %d) is tracing this "
@@ -66,59 +44,27 @@ static void begin_or_raise(const struct api *api, lua_State *L)
 int profile_trace(lua_State *L)
 {
   const struct api *api = luaapi_running(L);
-  char place[PLACE_MAX];
-  struct text at = text_in(place, sizeof place);
+  uint32_t id;
   if (!api)
     return 0;
   bool benign = args_include_benign(api, L);
-  if (!agent_ready())
-    api->luaL_error(L, "profile.trace: the agent is off in this process (it "
-                       "got no memory when the process began)");
-  args_place(api, L, &at);
-  struct session *s = session_new(api, L, sizeof *s);
-  uint32_t id = claim_or_raise(api, L);
-  memcpy(running.place, place, sizeof place);
+  struct session *s = place_begin(api, L, &place, sizeof(struct trace), &id);
+  struct trace *t = (struct trace *)s;
   begin_or_raise(api, L);
-  s->benign = benign;
-  s->start_ns = clock_mono_ns();
+  t->benign = benign;
+  t->start_ns = clock_mono_ns();
   s->id = id;
   return 1;
 }
 
-/* ---- pause and resume ---- */
-
-static bool current(const struct session *s)
-{
-  return s->id && s->id == atomic_acquire(&running.id);
-}
-
-static struct session *check(const struct api *api, lua_State *L,
-                             const char *method)
-{
-  struct session *s = session_check(api, L, method);
-  if (!current(s))
-    api->luaL_error(L, "%s: the session has ended already", method);
-  return s;
-}
-
-static int set_paused(lua_State *L, bool paused, const char *method)
-{
-  const struct api *api = luaapi_running(L);
-  if (!api)
-    return 0;
-  check(api, L, method);
-  aborts_pause(paused);
-  return 0;
-}
-
 int trace_pause(lua_State *L)
 {
-  return set_paused(L, true, "session:pause");
+  return place_steer(L, &place, true, aborts_pause);
 }
 
 int trace_resume(lua_State *L)
 {
-  return set_paused(L, false, "session:resume");
+  return place_steer(L, &place, false, aborts_pause);
 }
 
 /* ---- the rows that are shown, in order ---- */
@@ -279,7 +225,7 @@ static int report_text(lua_State *L)
  * tecs-attach trace says: blacklisted are aborts by which LuaJIT gave code up,
  * not all of those in a row that had one. */
 static void push_report(const struct api *api, lua_State *L,
-                        const struct session *s)
+                        const struct trace *s)
 {
   struct tecs_aborts totals;
   struct rows r = {.all = aborts_read(&totals)};
@@ -306,7 +252,7 @@ static void finish(struct session *s)
 {
   aborts_end();
   s->id = 0;
-  atomic_release(&running.id, 0u);
+  place_release(&place);
 }
 
 int trace_stop(lua_State *L)
@@ -317,9 +263,10 @@ int trace_stop(lua_State *L)
     return 0;
   session_check(api, L, "session:stop");
   const char *filename = args_filename(api, L, "session:stop");
-  struct session *s = check(api, L, "session:stop");
+  struct session *s = place_session(api, L, &place, "session:stop");
   aborts_pause(true);
-  push_report(api, L, s); /* no memory: trace_gc ends it */
+  push_report(api, L,
+              (const struct trace *)s); /* no memory: trace_gc ends it */
   finish(s);
   const char *csv = api->lua_tolstring(L, -2, &len);
   int err = filename ? file_write(filename, csv, len) : 0;
@@ -335,12 +282,12 @@ int trace_gc(lua_State *L)
   if (!api)
     return 0;
   struct session *s = session_check(api, L, "session");
-  if (current(s))
+  if (place_is_of(&place, s))
     finish(s);
   return 0;
 }
 
 void trace_forked(void)
 {
-  running.id = 0;
+  place.id = 0;
 }

@@ -265,10 +265,13 @@ void job_tell_end(const struct job *j);
 /* A command that ended before anything could be seen in it is no failure of
  * ours. */
 bool job_ended_too_soon(struct job *j, enum result r);
-/* Closes the target; the exit status. */
-int job_end(struct job *j, enum result r);
-/* Nothing was launched, because of r. */
-int job_not_started(struct job *j, enum result r, enum status launch_status);
+/* What a verb does, from start to end: its exit status. */
+struct job_steps {
+  enum result (*prepare)(void *arg); /* all that can fail before a start */
+  enum result (*work)(void *arg);    /* the job's messages are its own */
+  void (*release)(void *arg);        /* always */
+};
+int job_run(struct job *j, const struct job_steps *steps, void *arg);
 
 /* ---- a process and all that come from it (follow.c) ---- */
 

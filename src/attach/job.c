@@ -141,7 +141,7 @@ static int launched_status(struct job *j, enum result r)
   return verdict_of_wait(j->child.wait_status);
 }
 
-int job_end(struct job *j, enum result r)
+static int ended(struct job *j, enum result r)
 {
   if (j->target)
     target_close(j->target);
@@ -149,8 +149,22 @@ int job_end(struct job *j, enum result r)
   return j->o->command ? launched_status(j, r) : (int)verdict_status(r);
 }
 
-int job_not_started(struct job *j, enum result r, enum status launch_status)
+static int not_started(struct job *j, enum result r, enum status launch_status)
 {
   say("%s", j->error.text);
   return (int)(j->o->command ? launch_status : verdict_status(r));
+}
+
+int job_run(struct job *j, const struct job_steps *steps, void *arg)
+{
+  enum status status = STATUS_LAUNCH_FAILED;
+  enum result r = steps->prepare(arg);
+  if (r == RESULT_OK && j->o->command)
+    r = launch_start(&j->child, j->o->command, !j->o->output, &status,
+                     &j->error);
+  bool started = r == RESULT_OK;
+  if (started)
+    r = steps->work(arg);
+  steps->release(arg);
+  return started ? ended(j, r) : not_started(j, r, status);
 }

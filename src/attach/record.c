@@ -49,8 +49,9 @@ struct session_options record_session_options(const struct options *o)
 /* ---- before sampling ---- */
 
 /* All that can fail before anything is started or touched. */
-static enum result prepare(struct record *r)
+static enum result prepare(void *arg)
 {
+  struct record *r = arg;
   struct error *e = &r->job.error;
   r->profile = profile_new();
   if (!r->profile)
@@ -212,8 +213,15 @@ static enum result settle(struct record *r, enum result sampled)
 
 /* ---- the verb ---- */
 
-static void release(struct record *r)
+static enum result work(void *arg)
 {
+  struct record *r = arg;
+  return settle(r, run_session(r));
+}
+
+static void release(void *arg)
+{
+  struct record *r = arg;
   if (r->out)
     output_file_abandon(r->out);
   profile_free(r->profile);
@@ -222,21 +230,11 @@ static void release(struct record *r)
 
 int record_run(const struct options *o)
 {
+  static const struct job_steps steps = {prepare, work, release};
   struct record r = {.o = o};
-  enum status status = STATUS_LAUNCH_FAILED;
   job_init(&r.job, o);
   r.job.child.trace = o->aborts != NULL;
   r.job.child.no_agent = o->no_agent;
   r.job.child.follow = o->follow;
-  enum result res = prepare(&r);
-  if (res == RESULT_OK && o->command)
-    res = launch_start(&r.job.child, o->command, !o->output, &status,
-                       &r.job.error);
-  if (res != RESULT_OK) {
-    release(&r);
-    return job_not_started(&r.job, res, status);
-  }
-  res = settle(&r, run_session(&r));
-  release(&r);
-  return job_end(&r.job, res);
+  return job_run(&r.job, &steps, &r);
 }

@@ -185,35 +185,33 @@ static enum result settle(struct trace *t, enum result seen)
   return seen != RESULT_OK ? seen : written;
 }
 
-static enum result prepare(struct trace *t)
+static enum result prepare(void *arg)
 {
+  struct trace *t = arg;
   t->profile = t->o->samples ? profile_new() : NULL;
   if (t->o->samples && !t->profile)
     return error_set(&t->job.error, RESULT_NOMEM, "no memory");
   return tracing_open(&t->tracing, t->o, t->o->output, &t->job.error);
 }
 
-static void release(struct trace *t)
+static enum result work(void *arg)
 {
+  struct trace *t = arg;
+  return settle(t, run_session(t));
+}
+
+static void release(void *arg)
+{
+  struct trace *t = arg;
   tracing_free(&t->tracing);
   profile_free(t->profile);
 }
 
 int trace_run(const struct options *o)
 {
+  static const struct job_steps steps = {prepare, work, release};
   struct trace t = {.o = o};
-  enum status status = STATUS_LAUNCH_FAILED;
   job_init(&t.job, o);
   t.job.child.trace = true;
-  enum result r = prepare(&t);
-  if (r == RESULT_OK && o->command)
-    r = launch_start(&t.job.child, o->command, !o->output, &status,
-                     &t.job.error);
-  if (r != RESULT_OK) {
-    release(&t);
-    return job_not_started(&t.job, r, status);
-  }
-  r = settle(&t, run_session(&t));
-  release(&t);
-  return job_end(&t.job, r);
+  return job_run(&t.job, &steps, &t);
 }
