@@ -283,8 +283,8 @@ static uint64_t passes_to(const struct vm_events *v, uint64_t fn,
   uint64_t to = 0;
   unsigned own = kinds[kind].own;
   if (vm_load1(&mem, fn + v->lay->fn_nupvalues) > own)
-    to = vm_value_obj(v->lay,
-                      vm_load8(&mem, fn + v->lay->fn_upvalue + 8 * own));
+    to =
+        vm_value_obj(v->lay, vm_load8(&mem, fn + v->lay->fn_upvalue + 8 * own));
   guard_leave(previous);
   return to;
 }
