@@ -53,6 +53,7 @@ src_libroom_vmcore_la_SOURCES = \
 	src/vmcore/leaf.c \
 	src/vmcore/live.c \
 	src/vmcore/mem.h \
+	src/vmcore/moved.c \
 	src/vmcore/snap.c \
 	src/vmcore/snapno.c \
 	src/vmcore/table.c \

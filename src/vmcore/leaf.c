@@ -2,7 +2,6 @@
  *
  * The innermost Lua frame outside of traces.
  */
-#include "vmcore/discover.h"
 #include "vmcore/walk_internal.h"
 
 /* The interpreter's registers on x86-64, SysV (vm_x64.dasc: BASE, PC, RB). */
@@ -14,18 +13,6 @@ enum {
   SAVED_WORDS = 8, /* a callee saves registers right below its return */
   SEARCHED_WORDS = 512,
 };
-
-static bool base_in_stack(struct vm_walk *w, uint64_t base)
-{
-  return base >= thread_stack(w, w->L) + frame_words(w->lay) && !(base & 7) &&
-         base <= thread_stack_end(w, w->L);
-}
-
-static bool is_function(struct vm_walk *w, uint64_t fn)
-{
-  return vm_plausible(fn) &&
-         vm_load1(w->mem, fn + w->lay->L_gct) == VM_GCT_FUNC;
-}
 
 /* A builtin's fallback in C leaves its result where its frame was (lj_ffh_*,
  * FFH_RES): then the caller is the innermost frame.  nil overwrites the upper
@@ -52,9 +39,9 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   const struct vm_layout *lay = w->lay;
   uint64_t base = vm_load8(w->mem, w->L + lay->L_base);
-  if (!base_in_stack(w, base) && w->memo->L == w->L) {
-    base += thread_stack(w, w->L) - w->memo->stack;
-    w->vm.rule = 8;
+  if (!base_in_stack(w, base)) {
+    base = moved_base(w, base);
+    w->vm.rule = RULE_MOVED;
   }
   if (!base_in_stack(w, base)) {
     w->vm.error = TECS_WALK_BAD_BASE;
@@ -219,7 +206,10 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     if (pt && pc_in_proto(w, pt, PC)) {
       w->vm.rule = 1;
       *f = frame;
-      *pc = before_fetch(w) && pc_in_proto(w, pt, PC + 4) ? PC + 4 : PC;
+      if (PC == pt + w->lay->pt_sizeof || /* entering: ins_callt */
+          (before_fetch(w) && pc_in_proto(w, pt, PC + 4)))
+        PC += 4;
+      *pc = PC;
       return true;
     }
     if (PC >= 0x10000 && !(PC & 3) && !(PC >> 47) &&

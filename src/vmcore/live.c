@@ -2,12 +2,11 @@
  *
  * Which thread of a VM runs on this native stack, and on which C frame.
  */
-#include "vmcore/discover.h"
 #include "vmcore/walk_internal.h"
 
 bool is_innermost_cframe(struct vm_walk *w, uint64_t L, uint64_t cf)
 {
-  return vm_thread_global(w->mem, w->lay, L) == w->g &&
+  return is_thread(w, L) &&
          CFRAME_RAW(vm_load8(w->mem, L + w->lay->L_cframe)) == cf;
 }
 
@@ -34,12 +33,12 @@ static uint64_t switching_cframe(struct vm_walk *w, uint64_t *L)
   for (unsigned k = 0; k < HELPER_WORDS; k++) {
     uint64_t at = w->sp + 8 * k;
     uint64_t L2 = cframe_thread(w, at);
-    if (vm_thread_global(w->mem, lay, L2) != w->g)
+    if (!is_thread(w, L2))
       continue;
     uint64_t cf = innermost_cframe(w, L2);
     if (!cframe_on_stack(w, cf)) {
       L2 = cframe_thread(w, at + lay->cframe_sizeof);
-      if (vm_thread_global(w->mem, lay, L2) != w->g)
+      if (!is_thread(w, L2))
         continue;
       cf = innermost_cframe(w, L2);
     }
@@ -58,7 +57,7 @@ static uint64_t search_cframe(struct vm_walk *w, uint64_t end, uint64_t *L)
   uint64_t p = w->sp & ~UINT64_C(7);
   for (unsigned i = 0; i < PARENT_SCAN && p < end; i++, p += 8) {
     uint64_t L2 = cframe_thread(w, p);
-    if (vm_plausible(L2) && is_innermost_cframe(w, L2, p)) {
+    if (is_innermost_cframe(w, L2, p)) {
       *L = L2;
       return p;
     }
@@ -119,9 +118,7 @@ uint64_t vm_live_cframe(struct vm_walk *w, uint64_t *L)
   uint64_t cur = current_thread(w);
   if (sought && !cur)
     return sought_cframe(w, L);
-  if (!vm_plausible(cur) ||
-      vm_load1(w->mem, cur + lay->L_gct) != VM_GCT_THREAD ||
-      vm_ref(w->mem, lay, cur + lay->L_glref) != w->g)
+  if (!is_thread(w, cur))
     return 0;
   uint64_t cf = innermost_cframe(w, cur);
   if (cframe_on_stack(w, cf) && cframe_thread(w, cf) == cur) {

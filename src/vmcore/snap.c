@@ -4,7 +4,6 @@
  * stack; a snapshot says what would be there on an exit (lj_snap.c,
  * lj_snap_restore).
  */
-#include "vmcore/discover.h"
 #include "vmcore/trace_internal.h"
 
 enum {

@@ -2,7 +2,6 @@
  *
  * Which snapshot belongs to an address in a trace's machine code.
  */
-#include "vmcore/discover.h"
 #include "vmcore/trace_internal.h"
 
 enum {

@@ -2,7 +2,6 @@
  *
  * In compiled code: which trace.
  */
-#include "vmcore/discover.h"
 #include "vmcore/trace_internal.h"
 
 enum {

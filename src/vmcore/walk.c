@@ -288,13 +288,13 @@ static uint64_t resumer(struct vm_walk *w, uint64_t X)
   uint64_t ret = vm_load8(w->mem, next - 8);
   if (ret >= w->asm_lo && ret < w->asm_hi) {
     uint64_t L = cframe_thread(w, next);
-    return vm_thread_global(w->mem, lay, L) == w->g ? L : 0;
+    return is_thread(w, L) ? L : 0;
   }
   uint64_t main_L = w->g - lay->gg_g;
   uint64_t cf = CFRAME_RAW(vm_load8(w->mem, main_L + lay->L_cframe));
   for (unsigned i = 0; i < PARENT_SCAN && next < w->stack_hi; i++, next += 8) {
     uint64_t L = cframe_thread(w, next);
-    if (vm_plausible(L) && is_innermost_cframe(w, L, next))
+    if (is_innermost_cframe(w, L, next))
       return L;
   }
   return cf > X && cf < w->stack_hi ? main_L : 0;

@@ -9,12 +9,14 @@
 #ifndef VMCORE_WALK_INTERNAL_H
 #define VMCORE_WALK_INTERNAL_H
 
+#include "vmcore/discover.h"
 #include "vmcore/value.h"
 #include "vmcore/walk.h"
 
 enum {
   PARENT_SCAN = 2048, /* words of native stack searched for a C frame */
   HELPER_WORDS = 4,   /* that the interpreter's own subroutines push */
+  RULE_MOVED = 8,     /* vm.rule: the Lua stack is being moved */
   RULE_SWITCHING = 9, /* vm.rule: between two coroutines */
 };
 
@@ -48,6 +50,10 @@ bool leaf_direct_call(struct vm_walk *w, uint64_t *f, uint64_t *pc);
 /* In a trace: lays the snapshot over the stack.  false: not in one, or
  * vm.error. */
 bool leaf_in_trace(struct vm_walk *w, uint64_t *f, uint64_t *pc);
+
+/* Where L->base will point when the stack that is being moved is in its place;
+ * outside of the stack: not found. */
+uint64_t moved_base(struct vm_walk *w, uint64_t base);
 
 bool pc_in_proto(struct vm_walk *w, uint64_t pt, uint64_t pc);
 /* Prototype that holds the bytecode at pc, by going back to its header. */
@@ -128,11 +134,32 @@ static inline uint64_t thread_stack(struct vm_walk *w, uint64_t L)
   return vm_ref(w->mem, w->lay, L + w->lay->L_stack);
 }
 
+/* Is L a thread of this VM?  Its stack may be about to move. */
+static inline bool is_thread(struct vm_walk *w, uint64_t L)
+{
+  const struct vm_layout *lay = w->lay;
+  return vm_plausible(L) && vm_load1(w->mem, L + lay->L_gct) == VM_GCT_THREAD &&
+         vm_load1(w->mem, L + lay->L_dummy_ffid) == 1 &&
+         vm_ref(w->mem, lay, L + lay->L_glref) == w->g;
+}
+
 /* The end of its slots, those kept in reserve included. */
 static inline uint64_t thread_stack_end(struct vm_walk *w, uint64_t L)
 {
   return vm_ref(w->mem, w->lay, L + w->lay->L_maxstack) +
          8 * (uint64_t)w->lay->stack_extra;
+}
+
+static inline bool base_in_stack(struct vm_walk *w, uint64_t base)
+{
+  return base >= thread_stack(w, w->L) + frame_words(w->lay) && !(base & 7) &&
+         base <= thread_stack_end(w, w->L);
+}
+
+static inline bool is_function(struct vm_walk *w, uint64_t fn)
+{
+  return vm_plausible(fn) &&
+         vm_load1(w->mem, fn + w->lay->L_gct) == VM_GCT_FUNC;
 }
 
 #endif

@@ -579,7 +579,7 @@ START_TEST(test_finds_the_vm_by_its_dispatch_table)
 {
   lua_State *L = new_vm();
   uint64_t at = (uint64_t)L + lay->gg_dispatch, g = 0;
-  ck_assert_uint_eq(vm_identify_dispatch(&mem, at, &g), lay_id);
+  ck_assert_uint_eq(vm_identify_dispatch(&careful, at, &g), lay_id);
   ck_assert_uint_eq(g, (uint64_t)L + lay->gg_g);
   ck_assert_uint_eq(vm_identify_dispatch(&careful, at + 8, &g),
                     VM_LAYOUT_UNKNOWN);
