@@ -50,6 +50,7 @@ dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
 dist_check_SCRIPTS += tests/man.test
 dist_check_SCRIPTS += tests/tree/tree.test
+dist_check_SCRIPTS += tests/vms/core.test
 dist_check_SCRIPTS += tests/vms/layouts.test
 TESTS += $(dist_check_SCRIPTS)
 EXTRA_DIST += \

@@ -339,15 +339,30 @@ static void visit_proto(struct late *l, uint64_t pt)
     vm_name_children(l->m, lay, pt, name_child, l);
 }
 
+/* A one-slot frame is the function in the lower half of a slot, and a link,
+ * which is no tag, in the upper one (lj_frame.h). */
+static void visit_frames(struct late *l, uint64_t stack, uint64_t n)
+{
+  uint32_t faults = l->m->faults;
+  for (uint64_t i = 0; i < n && l->m->faults == faults; i++) {
+    uint64_t slot = vm_load8(l->m, stack + 8 * i);
+    if (vm_value_type(l->lay, slot) > VM_TYPE_INT)
+      visit_ref(l, vm_value_obj(l->lay, slot), VM_GCT_FUNC);
+  }
+}
+
 static void visit_thread(struct late *l, uint64_t L)
 {
   const struct vm_layout *lay = l->lay;
   uint64_t stack = vm_ref(l->m, lay, L + lay->L_stack);
   uint64_t top = vm_load8(l->m, L + lay->L_top);
   uint64_t n = (top - stack) / 8;
-  if (vm_plausible(stack) && top >= stack &&
-      n <= vm_load4(l->m, L + lay->L_stacksize) && n <= STACK_MAX)
-    visit_values(l, stack, n, 8);
+  if (!vm_plausible(stack) || top < stack ||
+      n > vm_load4(l->m, L + lay->L_stacksize) || n > STACK_MAX)
+    return;
+  visit_values(l, stack, n, 8);
+  if (!lay->gc64)
+    visit_frames(l, stack, n);
 }
 
 /* GCudata has its environment where GCfunc has it (lj_obj.h). */

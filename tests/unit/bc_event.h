@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "this_layout.h"
 #include "vmcore/bcname.h"
 
 /* ---- memory of this process, counted ---- */
@@ -68,7 +69,7 @@ static lua_State *L;
 
 static inline void setup(void)
 {
-  lay = vm_layout_get(0);
+  lay = vm_layout_get(this_layout_id());
   L = luaL_newstate();
   luaL_openlibs(L);
   lua_getglobal(L, "jit");

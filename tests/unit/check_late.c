@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "records.h"
+#include "this_layout.h"
 #include "vm/late_internal.h"
 #include "vm/vm.h"
 
@@ -50,7 +51,7 @@ static int lua_want(lua_State *l)
   ck_assert_uint_lt(wanted_count, WANTS);
   struct wanted *w = &wanted[wanted_count++];
   memset(w, 0, sizeof *w);
-  w->proto = *(uint64_t *)(fn + lay->fn_pc) - lay->pt_sizeof;
+  w->proto = ref_at(lay, fn + lay->fn_pc) - lay->pt_sizeof;
   snprintf(w->expected, sizeof w->expected, "%s", luaL_checkstring(l, 2));
   strcpy(w->got, "?");
   return 0;
@@ -58,7 +59,7 @@ static int lua_want(lua_State *l)
 
 static void setup(void)
 {
-  lay = vm_layout_get(0);
+  lay = vm_layout_get(this_layout_id());
   wanted_count = 0;
   L = luaL_newstate();
   luaL_openlibs(L);
@@ -82,7 +83,7 @@ static void run(const char *name, const char *source)
 
 static uint64_t global_state(void)
 {
-  return *(uint64_t *)((uint64_t)L + lay->L_glref);
+  return ref_at(lay, (uint64_t)L + lay->L_glref);
 }
 
 static void found(void *ctx, const struct late_want *w, const char *name,
@@ -165,6 +166,30 @@ START_TEST(test_parents_that_live)
   /* grandchildren */
   expect("function a() return function() local function c() end return c end "
          "end keep = a()() want(keep, 'c')");
+}
+END_TEST
+
+/* name_now(): while the chunk is still running, and nothing but the stack leads
+ * to it. */
+static int lua_name_now(lua_State *l)
+{
+  struct vm_mem m = {.load = load};
+  struct late late;
+  (void)l;
+  want_all(&late, "@case.lua");
+  ck_assert_int_eq(late_run(&late, &m, UINT64_C(10000000000), found, NULL),
+                   LATE_DONE);
+  late_free(&late);
+  return 0;
+}
+
+START_TEST(test_a_parent_that_runs)
+{
+  lua_register(L, "name_now", lua_name_now);
+  run("@case.lua", "local function plain() end want(plain, 'plain')\n"
+                   "local t = {} function t.of() end want(t.of, 't.of')\n"
+                   "name_now()\n");
+  check_names();
 }
 END_TEST
 
@@ -505,6 +530,7 @@ int main(void)
   const TTest *tests[] = {
       test_upvalues_and_globals,
       test_parents_that_live,
+      test_a_parent_that_runs,
       test_fields_of_upvalues,
       test_keys,
       test_wrappers,
