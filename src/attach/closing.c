@@ -132,10 +132,8 @@ static void seen_part(struct strbuf *b, const struct closing *c)
   }
   counted(b, a->vms, "VM");
   if (a->unknown_vms)
-    strbuf_printf(b,
-                  " (and %u of a LuaJIT build that this version does not "
-                  "know)",
-                  a->unknown_vms);
+    strbuf_printf(b, " (and %u of %s, layout unknown: native stacks only)",
+                  a->unknown_vms, *a->luajit ? a->luajit : "a LuaJIT");
   strbuf_add_str(b, ", ");
   counted(b, a->threads, "thread");
   if (a->blocked_threads) {

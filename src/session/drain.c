@@ -63,6 +63,8 @@ void drain_vms(struct session *s)
   }
   if (live > s->acc->vms)
     s->acc->vms = live;
+  if (unknown && !s->acc->unknown_vms)
+    target_luajit_version(s->t, s->acc->luajit);
   if (unknown > s->acc->unknown_vms)
     s->acc->unknown_vms = unknown;
 }

@@ -101,7 +101,7 @@ static void start_clocks(struct session *s)
   s->next_refresh = now;
   s->next_wait = s->wait_start = now;
   s->wait_round = 0;
-  s->waiting = s->acc->vms == 0;
+  s->waiting = !s->acc->vms && !s->acc->unknown_vms;
 }
 
 /* ---- closing a part ---- */
@@ -325,7 +325,7 @@ static enum result run(struct session *s, enum session_end *end)
   *end = why == PART_STOPPED ? SESSION_END_STOPPED : SESSION_END_TARGET;
   if (r == RESULT_OK && s->failed)
     r = s->failed;
-  if (r == RESULT_OK && s->acc->vms == 0)
+  if (r == RESULT_OK && !s->acc->vms && !s->acc->unknown_vms)
     r = wait_failed(s, clock_mono_ns());
   return r;
 }

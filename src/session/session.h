@@ -96,6 +96,7 @@ struct session_account {
   uint64_t bytes;       /* of records */
   unsigned vms;         /* at the same time, at most */
   unsigned unknown_vms; /* LuaJIT VMs of unknown layout, likewise */
+  char luajit[TARGET_LUAJIT_VERSION]; /* version of theirs; "": not found */
   unsigned threads;     /* that gave samples */
   bool asleep_denied;   /* reading them is not permitted */
   unsigned execs;       /* times the process became another program and the

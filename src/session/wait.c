@@ -61,22 +61,10 @@ enum result wait_name_child(struct session *s, pid_t child, const char *comm)
                    (int)child);
 }
 
-static enum result unknown_layout(struct session *s)
-{
-  return error_set(s->e, RESULT_NOVM,
-                   "process %d (%s) runs a LuaJIT whose layout the agent does "
-                   "not know (known: Debian's GC64 build for x86-64), so "
-                   "nothing was read from it; run the program with that "
-                   "LuaJIT",
-                   (int)target_pid(s->t), s->comm);
-}
-
 enum result wait_failed(struct session *s, uint64_t now)
 {
   double waited = (double)(now - s->wait_start) / 1e9;
   int pid = (int)target_pid(s->t);
-  if (s->acc->unknown_vms)
-    return unknown_layout(s);
   if (!target_alive(s->t))
     return error_set(s->e, RESULT_NOVM,
                      "process %d (%s) ended before a LuaJIT VM appeared in it",
@@ -108,7 +96,7 @@ bool wait_last_resort(struct session *s)
     s->engine->search(s);
     drain_vms(s);
   }
-  s->waiting = s->acc->vms == 0;
+  s->waiting = !s->acc->vms && !s->acc->unknown_vms;
   return !s->waiting;
 }
 

@@ -2,6 +2,7 @@
  *
  * What kind of program runs in a process, told from its files alone.
  */
+#include <ctype.h>
 #include <elf.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -54,36 +55,55 @@ static bool source_read(const struct source *s, uint64_t at, void *buf,
   return pread(s->fd, buf, n, (off_t)at) == (ssize_t)n;
 }
 
-static bool has_version(const struct source *s, uint64_t start, uint64_t end)
+/* Of the bytes at text, which begin as a version does, the version. */
+static void take_version(const char *text, size_t n, char *version)
 {
-  enum { CHUNK = 1 << 17, KEEP = VERSION_LEN - 1 };
+  size_t len = VERSION_LEN;
+  while (len < n && len < TARGET_LUAJIT_VERSION - 1 &&
+         (isalnum((unsigned char)text[len]) || strchr(".+-", text[len])) &&
+         text[len])
+    len++;
+  memcpy(version, text, len);
+  version[len] = '\0';
+}
+
+/* version may be NULL. */
+static bool has_version(const struct source *s, uint64_t start, uint64_t end,
+                        char *version)
+{
+  enum { CHUNK = 1 << 17, KEEP = TARGET_LUAJIT_VERSION };
   char text[VERSION_LEN];
   version_text(text);
   char *buf = calloc(1, KEEP + CHUNK);
-  bool found = false;
+  const char *found = NULL;
   if (!buf)
     return false;
   for (uint64_t at = start; at < end && !found; at += CHUNK) {
     size_t n = end - at < CHUNK ? (size_t)(end - at) : CHUNK;
     if (!source_read(s, at, buf + KEEP, n))
       break;
-    found = memmem(buf, KEEP + n, text, sizeof text) != NULL;
+    found = memmem(buf, KEEP + n, text, sizeof text);
+    if (found && at + CHUNK < end && found > buf + n)
+      found = NULL; /* whole in the next one */
+    if (found && version)
+      take_version(found, (size_t)(buf + KEEP + n - found), version);
     memmove(buf, buf + n, KEEP); /* a text across two chunks */
   }
   free(buf);
-  return found;
+  return found != NULL;
 }
 
 static bool mapping_has_version(struct target *t,
-                                const struct target_maps *maps, size_t i)
+                                const struct target_maps *maps, size_t i,
+                                char *version)
 {
   const struct target_map *m = &maps->map[i];
   struct source file = {.fd = target_map_open(t, m)};
   struct source memory = {.fd = -1, .t = t};
   struct stat st;
   if (file.fd >= 0) {
-    bool found =
-        fstat(file.fd, &st) == 0 && has_version(&file, 0, (uint64_t)st.st_size);
+    bool found = fstat(file.fd, &st) == 0 &&
+                 has_version(&file, 0, (uint64_t)st.st_size, version);
     close(file.fd);
     return found;
   }
@@ -91,7 +111,7 @@ static bool mapping_has_version(struct target *t,
     const struct target_map *part = &maps->map[k];
     if (part->inode == m->inode && part->r && !part->w &&
         strcmp(part->path, m->path) == 0 &&
-        has_version(&memory, part->start, part->end))
+        has_version(&memory, part->start, part->end, version))
       return true;
   }
   return false;
@@ -113,7 +133,7 @@ static enum target_luajit search(struct target *t,
   for (size_t i = 0; i < maps->count; i++) {
     const struct target_map *m = &maps->map[i];
     if (m->inode && m->x && m->path[0] == '/' && !is_agent(m) &&
-        !seen_before(maps, i) && mapping_has_version(t, maps, i))
+        !seen_before(maps, i) && mapping_has_version(t, maps, i, NULL))
       return TARGET_LUAJIT_STATIC;
   }
   return TARGET_LUAJIT_NO;
@@ -127,6 +147,22 @@ enum target_luajit target_has_luajit(struct target *t)
   enum target_luajit found = search(t, &maps);
   target_maps_free(&maps);
   return found;
+}
+
+void target_luajit_version(struct target *t,
+                           char version[TARGET_LUAJIT_VERSION])
+{
+  struct target_maps maps;
+  *version = '\0';
+  if (target_maps_read(t, &maps, NULL) != RESULT_OK)
+    return;
+  for (size_t i = 0; i < maps.count && !*version; i++) {
+    const struct target_map *m = &maps.map[i];
+    if (m->inode && m->x && m->path[0] == '/' && !is_agent(m) &&
+        !seen_before(&maps, i))
+      mapping_has_version(t, &maps, i, version);
+  }
+  target_maps_free(&maps);
 }
 
 int target_word_bits(struct target *t)

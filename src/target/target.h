@@ -192,6 +192,11 @@ enum target_luajit {
 };
 /* From mapped files alone; used to say why there is no VM. */
 enum target_luajit target_has_luajit(struct target *t);
+/* Version of a LuaJIT that is mapped, as it names itself (`LuaJIT 2.1.0-beta3`);
+ * "" when none does.  Of several, one. */
+#define TARGET_LUAJIT_VERSION 48
+void target_luajit_version(struct target *t,
+                           char version[TARGET_LUAJIT_VERSION]);
 /* 64 or 32 (ELF class of the executable); 0 when unknown. */
 int target_word_bits(struct target *t);
 

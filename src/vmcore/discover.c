@@ -11,6 +11,9 @@ enum {
   ASM_TAIL = 0x700,      /* code behind the last dispatch target */
   ASM_TAIL_MAX = 0x1000,
   LUA_MINSTACK = 20, /* lua.h */
+  SLOTS_MIN = 16,    /* of a Lua stack, whatever the version */
+  SLOTS_MAX = 1 << 24,
+  SLOTS_EXTRA = 16,
 };
 
 /* ---- threads ---- */
@@ -18,11 +21,11 @@ enum {
 /* The first fields of a lua_State, the same in all LuaJITs that have references
  * of the same size; where a global_State may lie behind its main thread. */
 static const struct shape {
-  uint8_t gct, dummy_ffid, glref, base, top, maxstack, stack, stacksize;
+  uint8_t gct, dummy_ffid, glref, base, top, maxstack, stack;
   uint8_t ref, gg_g_min, gg_g_max;
 } shapes[] = {
-    {9, 10, 0x10, 0x20, 0x28, 0x30, 0x38, 0x58, 8, 0x60, 0x90},
-    {5, 6, 0x08, 0x10, 0x18, 0x20, 0x24, 0x38, 4, 0x40, 0x60},
+    {9, 10, 0x10, 0x20, 0x28, 0x30, 0x38, 8, 0x60, 0x90},
+    {5, 6, 0x08, 0x10, 0x18, 0x20, 0x24, 4, 0x40, 0x60},
 };
 
 /* gct and dummy_ffid (FF_C, 1: lj_obj.h) of both shapes, in one load. */
@@ -302,6 +305,8 @@ static bool global_resembles(struct vm_mem *m, const struct shape *s,
   return false;
 }
 
+/* By the first fields alone: what comes behind the stack is not where it is in
+ * any layout that is known. */
 static uint64_t resembles(struct vm_mem *m, const struct shape *s, uint64_t L)
 {
   if (vm_load1(m, L + s->gct) != VM_GCT_THREAD ||
@@ -310,15 +315,12 @@ static uint64_t resembles(struct vm_mem *m, const struct shape *s, uint64_t L)
   uint64_t base = vm_load8(m, L + s->base), top = vm_load8(m, L + s->top);
   uint64_t max = shape_ref(m, s, L + s->maxstack);
   uint64_t stack = shape_ref(m, s, L + s->stack);
-  uint64_t size = vm_load4(m, L + s->stacksize);
-  if (!vm_plausible(stack) || base <= stack || top < base || max < stack ||
-      size < 16 || size > (1u << 24))
+  uint64_t slots = (max - stack) / 8;
+  if (!vm_plausible(stack) || (max & 7) || base <= stack || top < base ||
+      top > max + 8 * SLOTS_EXTRA || slots < SLOTS_MIN || slots > SLOTS_MAX)
     return 0;
-  uint64_t extra = size - (max - stack) / 8;
   uint64_t g = shape_ref(m, s, L + s->glref);
-  if (extra < 5 || extra > 12 || !vm_plausible(g))
-    return 0;
-  return global_resembles(m, s, g) ? g : 0;
+  return vm_plausible(g) && global_resembles(m, s, g) ? g : 0;
 }
 
 uint64_t vm_resembles(struct vm_mem *m, uint64_t L)

@@ -569,6 +569,7 @@ START_TEST(test_closing_line_full)
   a.no_slot = 7;
   a.vms = 2;
   a.unknown_vms = 1;
+  strcpy(a.luajit, "LuaJIT 2.1.9");
   a.blocked_threads = 1;
   struct closing c = {.acc = &a, .interval_ns = 10000000, .zone = "a/b"};
   line_is(&c,
@@ -577,8 +578,8 @@ START_TEST(test_closing_line_full)
           "partial (a part of the stack is missing), 2 with an incomplete Lua "
           "part; 999 of 100 Hz for 5.0 s and 2.5 s of pauses, "
           "1 late tick left out, 7 ticks of threads beyond the 128 that "
-          "are sampled at once; 2 VMs (and 1 of a LuaJIT build that this "
-          "version does not know), 3 threads (and 1 thread that blocks SIGURG, "
+          "are sampled at once; 2 VMs (and 1 of LuaJIT 2.1.9, layout unknown: "
+          "native stacks only), 3 threads (and 1 thread that blocks SIGURG, "
           "not sampled); engine agent, own CPU 2.5%");
 }
 END_TEST

@@ -500,7 +500,7 @@ END_TEST
 START_TEST(test_luajit_static)
 {
   static const char maps[] = "00400000-00500000 r-xp 00000000 fe:01 7 /game\n";
-  char *dir = temp_dir(), root[256];
+  char *dir = temp_dir(), root[256], version[TARGET_LUAJIT_VERSION];
   size_t n = 400000;
   char *bytes = calloc(1, n);
   struct target *t;
@@ -511,10 +511,14 @@ START_TEST(test_luajit_static)
   write_file(root, "game", bytes, n, 0600);
   ck_assert_int_eq(target_open_recorded(dir, &t, NULL), RESULT_OK);
   ck_assert_int_eq(target_has_luajit(t), TARGET_LUAJIT_STATIC);
+  target_luajit_version(t, version);
+  ck_assert_str_eq(version, "LuaJIT 2.1.99");
   remove_file(root, "game");
   memset(bytes, 0, n);
   write_file(root, "game", bytes, n, 0600);
   ck_assert_int_eq(target_has_luajit(t), TARGET_LUAJIT_NO);
+  target_luajit_version(t, version);
+  ck_assert_str_eq(version, "");
   target_close(t);
   remove_file(root, "game");
   remove_file(dir, "maps");

@@ -53,7 +53,7 @@ static uint32_t lay_id;
  * `C`, builtins as `B<ffid>`, C frames as `|` ---- */
 
 static char got[1024];
-static uint64_t protos[256];
+static uint64_t protos[512]; /* one for each frame */
 static unsigned proto_count;
 static struct vm_walk walk;
 static struct tecs_frame frames[512];
@@ -159,7 +159,8 @@ static lua_State *new_vm(void)
   ck_assert_ptr_nonnull(L);
   luaL_openlibs(L);
   /* layouts that differ in traces alone are told apart by them */
-  ck_assert(!luaL_dostring(L, "local n = 0 for i = 1, 200 do n = n + i end"));
+  ck_assert(!luaL_dostring(L, "function hot() local n = 0\n"
+                              " for i = 1, 200 do n = n + i end end hot()"));
   lua_register(L, "probe", probe);
   lua_register(L, "call_back", call_back);
   lua_register(L, "resume_from_c", resume_from_c);
@@ -440,6 +441,82 @@ START_TEST(test_depth_is_cut_and_said)
                               "call_back(function() down(300) return 1 end)"));
   ck_assert_int_eq(walk.vm.error, TECS_WALK_DEPTH);
   ck_assert_str_eq(got, "C 1@2 1@3 1@3 1@3 1@3 1@3 1@3 1@3 1@3 | | ");
+  lua_close(L);
+}
+END_TEST
+
+/* ---- damage ---- */
+
+static uint32_t seed;
+static unsigned damage; /* of so many loads one */
+
+static uint32_t dice(void)
+{
+  seed = seed * 1664525 + 1013904223;
+  return seed >> 8;
+}
+
+/* As when the game writes meanwhile, or wrote nonsense. */
+static uint64_t damaged_load(struct vm_mem *m, uint64_t addr, unsigned width)
+{
+  uint64_t v = careful_load(m, addr, width), bits = dice();
+  if (dice() % damage)
+    return v;
+  switch (dice() % 4) {
+  case 0:
+    return 0;
+  case 1:
+    v ^= UINT64_C(1) << bits % (8 * width);
+    break;
+  case 2:
+    v += (bits % 64) * 8 - 256;
+    break;
+  default:
+    v = bits * 0x9e3779b97f4a7c15;
+  }
+  return width == 8 ? v : v & ((UINT64_C(1) << 8 * width) - 1);
+}
+static struct vm_mem damaged = {.load = damaged_load};
+
+/* probe_damaged(): whatever is read, each walk ends, within its bounds. */
+static int probe_damaged(lua_State *L)
+{
+  static struct vm_zone_place place;
+  static const uint64_t registers[] = {0, 8, UINT64_MAX, 0x7ffff0000000};
+  uint64_t reg[TECS_REGS], g;
+  (void)L;
+  for (seed = 1; seed <= 150; seed++) {
+    uint32_t was = seed;
+    set_up_walk(L);
+    damage = 2 + seed * seed % 500;
+    walk.mem = &damaged;
+    for (unsigned i = 0; i < TECS_REGS; i++)
+      reg[i] = dice() % 2 ? walk.sp + 8 * (dice() % 64) : registers[dice() % 4];
+    reg[TECS_REG_RIP] = dice() % 2 ? walk.asm_lo + dice() % 8192 : 0;
+    walk.reg = reg;
+    vm_walk_frames(&walk);
+    ck_assert_uint_le(walk.count, walk.frame_max);
+    for (unsigned i = 0; i < walk.count; i++)
+      ck_assert(frames[i].kind >= TECS_FRAME_LUA &&
+                frames[i].kind <= TECS_FRAME_LOST);
+    vm_identify(&damaged, (uint64_t)L, &g);
+    vm_resembles(&damaged, (uint64_t)L);
+    vm_zone_table(&damaged, lay, walk.g, &place);
+    seed = was;
+  }
+  return 0;
+}
+
+START_TEST(test_damaged_memory)
+{
+  lua_State *L = new_vm();
+  lua_register(L, "probe_damaged", probe_damaged);
+  ck_assert(!luaL_dostring(L, "local co = coroutine.wrap(function()\n"
+                              " pcall(call_back, function(...)\n"
+                              "  probe_damaged() return 1\n"
+                              " end)\n"
+                              "end)\n"
+                              "co() return 1"));
   lua_close(L);
 }
 END_TEST
@@ -809,6 +886,7 @@ int main(void)
   tcase_add_test(c, test_in_a_hot_loop);
   tcase_add_test(c, test_a_callback_of_foreign_code);
   tcase_add_test(c, test_depth_is_cut_and_said);
+  tcase_add_test(c, test_damaged_memory);
   tcase_add_test(c, test_identifies_the_vm);
   tcase_add_test(c, test_another_layout_is_unknown_not_misread);
   tcase_add_test(c, test_traces_tell_layouts_apart);
