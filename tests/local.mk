@@ -364,7 +364,8 @@ tests_unit_check_attach_LDADD = \
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_bcname
-tests_unit_check_bcname_SOURCES = tests/unit/check_bcname.c tests/unit/bc_event.h
+tests_unit_check_bcname_SOURCES = tests/unit/check_bcname.c tests/unit/bc_event.h \
+	tests/unit/this_layout.h
 tests_unit_check_bcname_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_bcname_LDADD = \
 	src/libroom-vmcore.la \
@@ -375,7 +376,8 @@ endif
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_bcname_bounds
-tests_unit_check_bcname_bounds_SOURCES = tests/unit/check_bcname_bounds.c tests/unit/bc_event.h
+tests_unit_check_bcname_bounds_SOURCES = tests/unit/check_bcname_bounds.c tests/unit/bc_event.h \
+	tests/unit/this_layout.h
 tests_unit_check_bcname_bounds_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_bcname_bounds_LDADD = \
 	src/libroom-vmcore.la \
@@ -409,7 +411,8 @@ tests_unit_check_inject_LDADD = \
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_late
-tests_unit_check_late_SOURCES = tests/unit/check_late.c tests/unit/records.h
+tests_unit_check_late_SOURCES = tests/unit/check_late.c tests/unit/records.h \
+	tests/unit/this_layout.h
 tests_unit_check_late_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_late_LDADD = \
 	src/libroom-vm.la \
@@ -575,7 +578,7 @@ tests_unit_check_target_LDADD = \
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_texts
-tests_unit_check_texts_SOURCES = tests/unit/check_texts.c
+tests_unit_check_texts_SOURCES = tests/unit/check_texts.c tests/unit/this_layout.h
 tests_unit_check_texts_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_texts_LDADD = \
 	src/libroom-vmcore.la \
@@ -620,7 +623,7 @@ tests_unit_check_vm_LDADD = \
 
 if HAVE_LUAJIT
 unit_tests += tests/unit/check_vmcore
-tests_unit_check_vmcore_SOURCES = tests/unit/check_vmcore.c
+tests_unit_check_vmcore_SOURCES = tests/unit/check_vmcore.c tests/unit/this_layout.h
 tests_unit_check_vmcore_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS) $(LUAJIT_CFLAGS)
 tests_unit_check_vmcore_LDADD = \
 	src/libroom-vmcore.la \

@@ -97,10 +97,10 @@ struct session_account {
   unsigned vms;         /* at the same time, at most */
   unsigned unknown_vms; /* LuaJIT VMs of unknown layout, likewise */
   char luajit[TARGET_LUAJIT_VERSION]; /* version of theirs; "": not found */
-  unsigned threads;     /* that gave samples */
-  bool asleep_denied;   /* reading them is not permitted */
-  unsigned execs;       /* times the process became another program and the
-                           session went on in it */
+  unsigned threads;                   /* that gave samples */
+  bool asleep_denied;                 /* reading them is not permitted */
+  unsigned execs; /* times the process became another program and the
+                     session went on in it */
   uint64_t cost[SESSION_COSTS]; /* samples by the time that their handler took,
                                    or their stop: session_cost_ns */
 };

@@ -192,7 +192,8 @@ enum target_luajit {
 };
 /* From mapped files alone; used to say why there is no VM. */
 enum target_luajit target_has_luajit(struct target *t);
-/* Version of a LuaJIT that is mapped, as it names itself (`LuaJIT 2.1.0-beta3`);
+/* Version of a LuaJIT that is mapped, as it names itself
+ * (`LuaJIT 2.1.0-beta3`);
  * "" when none does.  Of several, one. */
 #define TARGET_LUAJIT_VERSION 48
 void target_luajit_version(struct target *t,
