@@ -291,6 +291,16 @@ check_PROGRAMS += tests/e2e/frozen
 tests_e2e_frozen_SOURCES = tests/e2e/frozen.c
 tests_e2e_frozen_LDADD = $(replay_libs)
 
+# Traces with their truth: tests/lines/README.md.
+lines_fixture = tests/lines/fixture.c tests/lines/fixture.h
+lines_exercise = tests/lines/exercise.c tests/lines/exercise.h $(lines_fixture)
+lines_test_libs = \
+	src/libroom-lines.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(lines_libs)
+
 # make fuzz [RECORDING=calls] [FUZZ_TIME=60] [CORPUS=folder], see tests/README.md
 EXTRA_PROGRAMS = tests/fuzz/fuzz_replay
 tests_fuzz_fuzz_replay_SOURCES = \
@@ -301,7 +311,16 @@ tests_fuzz_fuzz_replay_SOURCES = \
 tests_fuzz_fuzz_replay_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 tests_fuzz_fuzz_replay_LDFLAGS = -fsanitize=fuzzer
 tests_fuzz_fuzz_replay_LDADD = $(replay_libs)
+# make fuzz-lines [FUZZ_TIME=60] [CORPUS=folder]
+EXTRA_PROGRAMS += tests/fuzz/fuzz_lines
+tests_fuzz_fuzz_lines_SOURCES = tests/fuzz/fuzz_lines.c $(lines_exercise)
+tests_fuzz_fuzz_lines_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_fuzz_fuzz_lines_LDFLAGS = -fsanitize=fuzzer
+tests_fuzz_fuzz_lines_LDADD = $(lines_test_libs)
 if FUZZ
+fuzz-lines: tests/fuzz/fuzz_lines
+	tests/fuzz/fuzz_lines $(CORPUS) $(srcdir)/tests/lines/learned \
+		-max_len=70000 -max_total_time=$(or $(FUZZ_TIME),60)
 fuzz: tests/fuzz/fuzz_replay
 	tests/fuzz/fuzz_replay \
 		$(srcdir)/tests/golden/$(or $(RECORDING),calls) $(CORPUS) \
@@ -428,19 +447,20 @@ endif
 unit_tests += tests/unit/check_lines
 tests_unit_check_lines_SOURCES = \
 	tests/unit/check_lines.c \
-	tests/lines/fixture.c \
-	tests/lines/fixture.h \
 	tests/lines/score.c \
-	tests/lines/score.h
+	tests/lines/score.h \
+	$(lines_fixture)
 tests_unit_check_lines_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 tests_unit_check_lines_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
-tests_unit_check_lines_LDADD = \
-	src/libroom-lines.la \
-	src/libroom-vmcore.la \
-	src/libroom-util.la \
-	src/libroom-base.la \
-	$(lines_libs) \
-	$(CHECK_LIBS)
+tests_unit_check_lines_LDADD = $(lines_test_libs) $(CHECK_LIBS)
+
+unit_tests += tests/fuzz/check_lines_mutations
+tests_fuzz_check_lines_mutations_SOURCES = \
+	tests/fuzz/check_lines_mutations.c \
+	$(lines_exercise)
+tests_fuzz_check_lines_mutations_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_fuzz_check_lines_mutations_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_fuzz_check_lines_mutations_LDADD = $(lines_test_libs) $(CHECK_LIBS)
 
 unit_tests += tests/unit/check_merge
 tests_unit_check_merge_SOURCES = tests/unit/check_merge.c tests/unit/fake_sample.h

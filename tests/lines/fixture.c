@@ -5,9 +5,16 @@
 
 #include "lines/fixture.h"
 
+enum {
+  MANY = 1 << 17 /* of anything; sizes are exact, so that a sanitizer
+                     sees what is read beyond */
+};
+
 static void *get(FILE *f, size_t n, size_t size)
 {
-  void *p = calloc(n + 1, size);
+  if (n > MANY)
+    return NULL;
+  void *p = calloc(n ? n : 1, size);
   if (p && fread(p, size, n, f) == n)
     return p;
   free(p);
@@ -16,7 +23,9 @@ static void *get(FILE *f, size_t n, size_t size)
 
 static bool get_protos(FILE *f, struct fixture *x)
 {
-  x->proto = calloc(x->nproto + 1, sizeof *x->proto);
+  x->proto = calloc((size_t)x->nproto + 1, sizeof *x->proto);
+  if (!x->proto)
+    return false;
   for (uint32_t i = 0; i < x->nproto; i++) {
     struct fixture_proto *p = &x->proto[i];
     if (fread(p, 16, 1, f) != 1 || !(p->bc = get(f, p->nbc, 4)) ||
@@ -42,8 +51,8 @@ struct snap {
 static struct lines_snap *get_snaps(FILE *f, uint32_t n)
 {
   struct snap *in = get(f, n, sizeof *in);
-  struct lines_snap *out = calloc(n + 1, sizeof *out);
-  for (uint32_t i = 0; in && i < n; i++)
+  struct lines_snap *out = in ? calloc(n ? n : 1, sizeof *out) : NULL;
+  for (uint32_t i = 0; out && i < n; i++)
     out[i] =
         (struct lines_snap){in[i].mapofs, in[i].ref, in[i].mcofs, in[i].nent};
   free(in);
@@ -74,7 +83,7 @@ static bool get_trace(FILE *f, struct fixture_trace *x)
   x->mcode_addr = h.mcode_addr;
   x->ntruth = h.ntruth;
   x->nrec = h.nrec;
-  return (t->mcode = get(f, h.nmcode, 1)) &&
+  return (t->mcode = get(f, h.nmcode, 1)) && h.nk <= h.nins &&
          (t->ir = get(f, h.nins - h.nk, 8)) &&
          (t->snap = get_snaps(f, h.nsnap)) &&
          (t->snapmap = get(f, h.nsnapmap, 4)) &&
@@ -108,27 +117,32 @@ static bool make_code(struct fixture *x)
   return true;
 }
 
-bool fixture_read(const char *path, struct fixture *out)
+bool fixture_parse(FILE *f, struct fixture *out)
 {
   char magic[4];
   uint32_t n[3];
-  bool ok = false;
+  memset(out, 0, sizeof *out);
+  if (fread(magic, 4, 1, f) != 1 || memcmp(magic, "LNF1", 4) ||
+      fread(n, 4, 3, f) != 3 || n[0] > MANY || n[1] > MANY || n[2] > MANY)
+    return false;
+  out->nproto = n[0];
+  out->nfunc = n[1];
+  out->ntrace = n[2];
+  out->trace = calloc((size_t)n[2] + 1, sizeof *out->trace);
+  bool ok = get_protos(f, out) &&
+            (out->func = get(f, n[1], sizeof *out->func)) && out->trace;
+  for (uint32_t i = 0; ok && i < n[2]; i++)
+    ok = get_trace(f, &out->trace[i]);
+  return ok && fgetc(f) == EOF && make_code(out);
+}
+
+bool fixture_read(const char *path, struct fixture *out)
+{
   FILE *f = fopen(path, "rb");
   memset(out, 0, sizeof *out);
-  if (!f)
-    return false;
-  if (fread(magic, 4, 1, f) == 1 && !memcmp(magic, "LNF1", 4) &&
-      fread(n, 4, 3, f) == 3) {
-    out->nproto = n[0];
-    out->nfunc = n[1];
-    out->ntrace = n[2];
-    out->trace = calloc(n[2] + 1, sizeof *out->trace);
-    ok = get_protos(f, out) && (out->func = get(f, n[1], sizeof *out->func));
-    for (uint32_t i = 0; ok && i < n[2]; i++)
-      ok = get_trace(f, &out->trace[i]);
-    ok = ok && fgetc(f) == EOF && make_code(out);
-  }
-  fclose(f);
+  bool ok = f && fixture_parse(f, out);
+  if (f)
+    fclose(f);
   return ok;
 }
 

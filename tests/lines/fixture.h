@@ -8,6 +8,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "lines/lines.h"
 
@@ -53,6 +54,8 @@ struct fixture {
 
 /* false: the file cannot be read or is none. */
 bool fixture_read(const char *path, struct fixture *out);
+/* The same from a stream, which may hold anything. */
+bool fixture_parse(FILE *in, struct fixture *out);
 void fixture_free(struct fixture *f);
 
 #endif
