@@ -48,6 +48,7 @@ dist_check_SCRIPTS += tests/e2e/wall.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
 dist_check_SCRIPTS += tests/golden/record.test
 dist_check_SCRIPTS += tests/layers.test
+dist_check_SCRIPTS += tests/lines/tables.test
 dist_check_SCRIPTS += tests/man.test
 dist_check_SCRIPTS += tests/tree/tree.test
 dist_check_SCRIPTS += tests/vms/core.test
@@ -165,6 +166,7 @@ EXTRA_DIST += \
 	tests/lib/fold.py \
 	tests/lib/tap.sh \
 	tests/lib/zones.py \
+	tests/lines/README.md \
 	tests/lines/pack \
 	tests/lines/learned/A.lnf \
 	tests/lines/learned/B.lnf \
@@ -239,7 +241,7 @@ tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c
 tests_agent_aborts_reader_LDADD = src/libroom-shm.la src/libroom-base.la
 
 # Speed and memory, see tests/README.md; not part of check.
-.PHONY: bench fuzz unit
+.PHONY: bench fuzz fuzz-lines unit
 bench: all
 	python3 -B $(srcdir)/tests/bench/run --build . \
 		$(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(FREQ),--freq $(FREQ)) \
@@ -300,6 +302,18 @@ lines_test_libs = \
 	src/libroom-util.la \
 	src/libroom-base.la \
 	$(lines_libs)
+
+check_PROGRAMS += tests/lines/learn tests/lines/measure
+tests_lines_learn_SOURCES = tests/lines/learn.c $(lines_fixture)
+tests_lines_learn_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_lines_learn_LDADD = $(lines_test_libs)
+tests_lines_measure_SOURCES = \
+	tests/lines/measure.c \
+	tests/lines/score.c \
+	tests/lines/score.h \
+	$(lines_fixture)
+tests_lines_measure_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
+tests_lines_measure_LDADD = $(lines_test_libs)
 
 # make fuzz [RECORDING=calls] [FUZZ_TIME=60] [CORPUS=folder], see tests/README.md
 EXTRA_PROGRAMS = tests/fuzz/fuzz_replay

@@ -57,10 +57,17 @@ static bool emits_nothing(unsigned op)
   return op == LINES_OP_RENAME || op == LINES_OP_PHI || op == LINES_OP_NOP;
 }
 
-static uint32_t operand_bit(const struct region *g, uint32_t op, uint32_t ref)
+static uint32_t operand_bit(const struct lines_parts *p, uint32_t op,
+                            uint32_t ref)
 {
-  const struct lines_ir *x = op < ref ? lines_parts_ir(g->parts, op) : NULL;
+  const struct lines_ir *x = op < ref ? lines_parts_ir(p, op) : NULL;
   return x && x->r < 32 ? UINT32_C(1) << x->r : 0;
+}
+
+uint32_t lines_operands(const struct lines_parts *p, uint32_t ref)
+{
+  const struct lines_ir *x = lines_parts_ir(p, ref);
+  return x ? operand_bit(p, x->op1, ref) | operand_bit(p, x->op2, ref) : 0;
 }
 
 static bool add_item(struct region *g, unsigned op, const struct lines_ir *x,
@@ -70,7 +77,7 @@ static bool add_item(struct region *g, unsigned op, const struct lines_ir *x,
   *i = (struct item){.ref = ref, .r = 255, .longest = lines_longest_run(op)};
   if (x) {
     i->r = x->r;
-    i->operands = operand_bit(g, x->op1, ref) | operand_bit(g, x->op2, ref);
+    i->operands = lines_operands(g->parts, ref);
   }
   i->s = lines_model_scores(g->model, op, x ? x->type : 0, x && x->guard,
                             x && x->r < 32);
@@ -92,20 +99,26 @@ static bool add_items(struct region *g, uint32_t from, uint32_t to, bool entry,
   return !end || add_item(g, LINES_OP_TAIL, NULL, LINES_OWNER_TAIL);
 }
 
-static double emission(const struct item *i, const struct lines_insn *x)
+unsigned lines_registers(uint32_t owner, uint8_t r, uint32_t operands,
+                         const struct lines_insn *x)
 {
-  bool entry_or_end = i->ref <= LINES_OWNER_TAIL;
+  bool entry_or_end = owner <= LINES_OWNER_TAIL;
   unsigned dst = LINES_DST_NONE, src = LINES_SRC_NO;
   if (x->dst >= 0)
-    dst = entry_or_end     ? LINES_DST_OTHER
-          : i->r >= 32     ? LINES_DST_NO_REG
-          : x->dst == i->r ? LINES_DST_SAME
-                           : LINES_DST_OTHER;
+    dst = entry_or_end  ? LINES_DST_OTHER
+          : r >= 32     ? LINES_DST_NO_REG
+          : x->dst == r ? LINES_DST_SAME
+                        : LINES_DST_OTHER;
   if (entry_or_end)
     src = LINES_SRC_UNKNOWN;
-  else if (x->regs & i->operands)
+  else if (x->regs & operands)
     src = LINES_SRC_YES;
-  return i->s->emit[x->cls][LINES_REGS(dst, src)];
+  return LINES_REGS(dst, src);
+}
+
+static double emission(const struct item *i, const struct lines_insn *x)
+{
+  return i->s->emit[x->cls][lines_registers(i->ref, i->r, i->operands, x)];
 }
 
 static double run_length(const struct item *i, uint32_t l)

@@ -73,6 +73,12 @@ struct lines_owner {
 };
 enum { LINES_OWNER_HEAD = 0, LINES_OWNER_TAIL = 1 };
 
+/* The set of registers that an IR instruction's operands have. */
+uint32_t lines_operands(const struct lines_parts *p, uint32_t ref);
+/* LINES_REGS of an instruction under an owner with register r. */
+unsigned lines_registers(uint32_t owner, uint8_t r, uint32_t operands,
+                         const struct lines_insn *x);
+
 struct lines_alignment {
   uint32_t *first; /* for each instruction, index + 1 in owner; 0: none */
   struct lines_owner *owner;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Made by tests/lines/learn-tables: do not edit.
+ * Made by tests/lines/learn: do not edit.
  */
 #include "lines/tables.h"
 

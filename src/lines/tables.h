@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * What IR instructions were seen to become: counts, learned from programs run
- * by an instrumented VM.  tables.c is made by tests/lines/learn-tables; how, is
- * told in tests/lines/README.md.
+ * by an instrumented VM.  tables.c and path_tables.c are made by
+ * tests/lines/learn; how, is told in tests/lines/README.md.
  */
 #ifndef LINES_TABLES_H
 #define LINES_TABLES_H
