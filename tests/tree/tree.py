@@ -193,6 +193,7 @@ class Tree:
     def judge(self, stack):
         """(verdict, node).  right: a chain of the tree; partial: said to be
         incomplete; else what is wrong with it."""
+        self.unnamed = False
         tokens = self.tokens(stack)
         if any(isinstance(t, str) and MARK.search(t) for t in tokens):
             return "partial", None
@@ -218,7 +219,9 @@ class Tree:
         if not self.holds(i, tokens):
             return f"line {line} is not in f{i}", i
         if name != f"f{i}":
-            return f"f{i} is called {name}", i
+            if name != "anonymous":
+                return f"f{i} is called {name}", i
+            self.unnamed = True
         tokens = tokens[1:]
         if not tokens:
             return "right", i
@@ -298,13 +301,14 @@ def regroup(counts, groups):
 
 def check(tree, markers, profiles):
     verdicts, leaves = collections.Counter(), collections.Counter()
-    lineless = 0
+    lineless = unnamed = 0
     examples = {}
     for stack, n in (row for path in profiles for row in read_folded(path)):
         verdict, node = tree.judge(stack)
         kind = verdict if verdict in ("right", "partial") else "wrong"
         verdicts[kind] += n
         if kind == "right":
+            unnamed += n * tree.unnamed
             lineless += n * stack.split(";")[-1].count("tree.lua:?")
             leaves["main" if node is None else str(node)] += n
         if kind != "right":
@@ -314,7 +318,7 @@ def check(tree, markers, profiles):
     for kind in ("right", "partial", "wrong"):
         print(f"{kind} {verdicts[kind]}")
     print(f"percent {100 * verdicts['right'] / max(total, 1):.3f}")
-    print(f"lineless {lineless}")
+    print(f"lineless {lineless}\nunnamed {unnamed}")
     print(f"reached {len(leaves)}")
     if markers != "-":
         with open(markers) as f:
