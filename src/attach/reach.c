@@ -156,6 +156,7 @@ enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
       return r;
     }
     bool again = r == RESULT_NOAGENT && (launched || young(t)) &&
+                 !target_is_static(t) &&
                  clock_ns(CLOCK_MONOTONIC) - start < grace && !signals_stop;
     if (r == RESULT_NOAGENT && !again)
       r = no_agent(t, launched, e);

@@ -10,6 +10,9 @@
 #include "session/session_internal.h"
 
 #define REFRESH_PAUSE (50 * MS) /* between two looks at the maps */
+/* A program that has just been executed maps its libraries one by one. */
+#define YOUNG_PART (500 * MS)
+#define YOUNG_PAUSE (5 * MS)
 
 /* ---- the VMs ---- */
 
@@ -104,7 +107,8 @@ bool drain_refresh(struct session *s, uint64_t now)
 {
   if (now < s->next_refresh)
     return false;
-  s->next_refresh = now + REFRESH_PAUSE;
+  s->next_refresh =
+      now + (now - s->wait_start < YOUNG_PART ? YOUNG_PAUSE : REFRESH_PAUSE);
   if (!s->engine->same_image(s) || !modules_refresh(s->modules))
     return false;
   /* An exec between the two looks: nothing more is named in this part. */

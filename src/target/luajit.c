@@ -165,6 +165,24 @@ void target_luajit_version(struct target *t,
   target_maps_free(&maps);
 }
 
+/* Where its dynamic linker is: nowhere (getauxval(3), AT_BASE). */
+bool target_is_static(struct target *t)
+{
+  char path[64];
+  Elf64_auxv_t aux[64];
+  if (!target_task_path(t, "auxv", path, sizeof path))
+    return false;
+  int fd = openat(t->proc, path, O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    return false;
+  ssize_t n = read(fd, aux, sizeof aux);
+  close(fd);
+  for (ssize_t i = 0; n > 0 && i < n / (ssize_t)sizeof *aux; i++)
+    if (aux[i].a_type == AT_BASE)
+      return aux[i].a_un.a_val == 0;
+  return false;
+}
+
 int target_word_bits(struct target *t)
 {
   char path[64];

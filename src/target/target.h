@@ -198,6 +198,9 @@ enum target_luajit target_has_luajit(struct target *t);
 #define TARGET_LUAJIT_VERSION 48
 void target_luajit_version(struct target *t,
                            char version[TARGET_LUAJIT_VERSION]);
+/* Is the program linked statically, so that nothing can be preloaded into it?
+ * false when unknown. */
+bool target_is_static(struct target *t);
 /* 64 or 32 (ELF class of the executable); 0 when unknown. */
 int target_word_bits(struct target *t);
 
