@@ -513,6 +513,26 @@ tests_unit_check_profile_LDADD = \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
 
+unit_tests += tests/unit/check_remote
+tests_unit_check_remote_SOURCES = tests/unit/check_remote.c
+tests_unit_check_remote_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_remote_LDADD = \
+	src/libroom-session.la \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-capture.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs) \
+	$(CHECK_LIBS)
+
 unit_tests += tests/unit/check_session
 tests_unit_check_session_SOURCES = tests/unit/check_session.c tests/unit/fake_agent.h
 tests_unit_check_session_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)

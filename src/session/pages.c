@@ -54,10 +54,10 @@ static struct place *add(struct pages *p, struct place *place, uint64_t number)
 }
 
 /* Pages that follow each other, here and there, are one piece. */
-void pages_read(struct pages *p)
+static unsigned pieces(struct pages *p, struct target_span *span,
+                       unsigned *first)
 {
-  struct target_span span[BATCH];
-  unsigned n = 0, first[BATCH];
+  unsigned n = 0;
   for (unsigned i = 0; i < p->wants; i++) {
     uint64_t addr = p->wanted[i]->number * PAGE;
     struct target_span *last = n ? &span[n - 1] : NULL;
@@ -69,11 +69,27 @@ void pages_read(struct pages *p)
     first[n] = i;
     span[n++] = (struct target_span){addr, p->wanted[i]->bytes, PAGE, 0};
   }
-  target_read_spans(p->target, span, n);
-  for (unsigned k = 0; k < n; k++)
-    for (uint64_t i = 0; i < span[k].got / PAGE; i++)
-      p->wanted[first[k] + i]->there = true;
-  p->wants = 0;
+  return n;
+}
+
+/* A piece ends where a page can't be read; those behind it still may be. */
+void pages_read(struct pages *p)
+{
+  struct target_span span[BATCH];
+  unsigned first[BATCH];
+  while (p->wants) {
+    unsigned n = pieces(p, span, first), left = 0;
+    target_read_spans(p->target, span, n);
+    for (unsigned k = 0; k < n; k++) {
+      uint64_t pages = span[k].len / PAGE, got = span[k].got / PAGE;
+      for (uint64_t i = 0; i < pages; i++)
+        if (i < got)
+          p->wanted[first[k] + i]->there = true;
+        else if (i > got)
+          p->wanted[left++] = p->wanted[first[k] + i];
+    }
+    p->wants = left;
+  }
 }
 
 void pages_want(struct pages *p, uint64_t addr, uint64_t len)
