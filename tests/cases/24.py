@@ -8,6 +8,8 @@ from caselib import Run, plain
 NAMES = ["a,b", 'say "hi"', "two\nlines", "cr\rhere", "semi;colon", "w" * 3000,
          "=SUM(A1)", " lead and trail "]
 
+AGENT = True  # what it counts is heard by the agent alone
+
 
 def trace(tools, folder):
     r = Run(tools, folder, {}, 20)
