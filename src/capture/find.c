@@ -130,6 +130,15 @@ static void insert(struct live_vm *live, unsigned *n, struct live_vm v)
   live[i] = v;
 }
 
+/* Where a library was unloaded with its VM and loaded again elsewhere, another
+ * VM may have come to the same place: its interpreter is not where the old
+ * one's was. */
+static bool has_moved(struct capture *c, const struct capture_vm *e)
+{
+  uint64_t pc = vm_asm_pc(&c->mem, c->lay, e->g);
+  return pc < e->asm_lo || pc >= e->asm_hi;
+}
+
 static unsigned find_live(struct capture *c, const struct moment *mo,
                           struct live_vm *live)
 {
@@ -142,7 +151,9 @@ static unsigned find_live(struct capture *c, const struct moment *mo,
     uint64_t L, cframe;
     find_prepare(c, mo, e, i);
     cframe = vm_live_cframe(&c->walk, &L);
-    if (cframe)
+    if (cframe && has_moved(c, e))
+      capture_vm_remove(vms, e->g); /* and is found anew, as any other */
+    else if (cframe)
       insert(live, &n, (struct live_vm){e, i, cframe});
     else if (!vm_is_global(&c->mem, c->lay, e->g))
       capture_vm_remove(vms, e->g);

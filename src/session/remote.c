@@ -35,6 +35,8 @@ struct remote {
   struct remote_program program;
   struct capture_vms vms;
   struct capture_host host;
+  uint64_t unplaced; /* an interpreter in a file that is not known yet */
+  bool again;        /* it has just been met */
   struct remote_near near;
   uint64_t next_names, names_step;
   struct target_stop pending[PENDING_MAX];
@@ -48,11 +50,16 @@ static size_t copy(struct capture *c, void *to, uint64_t from, size_t n)
   return pages_copy(c->mem.ctx, to, from, n);
 }
 
+/* A library that was loaded a moment ago is in no map that was read: once more,
+ * with new maps.  Code that is in no file at all is met twice. */
 static uint64_t unwind_table(void *session, uint64_t pc)
 {
   struct session *s = session;
   uint64_t addr, size;
   const struct module *mod = modules_find(s->modules, pc);
+  s->remote->again = !mod && s->remote->unplaced != pc;
+  if (!mod)
+    s->remote->unplaced = pc;
   return mod && module_eh_frame_hdr(mod, &addr, &size) ? addr : 0;
 }
 
@@ -245,6 +252,22 @@ static void part_is_over(struct session *s, unsigned i, uint64_t head)
   s->image_gone = true;
 }
 
+/* What was read with the interpreter's bounds unknown is taken back. */
+static void place_again(struct session *s, unsigned i, uint64_t head,
+                        uint64_t now)
+{
+  struct remote *r = s->remote;
+  s->shm.slots[i].head = head;
+  capture_reset(&r->slot[i]->capture, r->slot[i]->capture.generation);
+  for (unsigned k = 0; k < capture_vm_count(&r->vms); k++)
+    if (r->vms.entry[k].state == TECS_VM_LIVE &&
+        r->vms.entry[k].asm_pc == r->unplaced)
+      capture_vm_remove(&r->vms, r->vms.entry[k].g);
+  r->again = false;
+  s->next_refresh = now;
+  drain_refresh(s, now);
+}
+
 static bool sample(struct session *s, struct thread *th, uint64_t now)
 {
   unsigned i = (unsigned)th->slot;
@@ -264,6 +287,8 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
   remote_near_end(&s->remote->near);
   if (!same_image(s))
     part_is_over(s, i, head);
+  else if (s->remote->again)
+    return place_again(s, i, head, now), true;
   if (res == RESULT_GONE || res == RESULT_END || s->failed || s->image_gone)
     return res != RESULT_GONE; /* it is as if it had not been asked */
   sl->sent++;
