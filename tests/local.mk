@@ -34,6 +34,7 @@ dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/native.test
 dist_check_SCRIPTS += tests/e2e/neovim.test
 dist_check_SCRIPTS += tests/e2e/no-agent-accounting.test
+dist_check_SCRIPTS += tests/e2e/no-agent-cases.test
 dist_check_SCRIPTS += tests/e2e/no-agent-demo.test
 dist_check_SCRIPTS += tests/e2e/no-agent-host.test
 dist_check_SCRIPTS += tests/e2e/no-agent-love.test

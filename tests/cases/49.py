@@ -9,6 +9,7 @@ import time
 from caselib import Profile, Run, account, busy, lint_file, state_of
 
 MODES = ["off"]
+AGENT = True  # about what is written, whoever samples
 
 
 def check(c, p, t):

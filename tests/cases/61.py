@@ -5,6 +5,7 @@ import subprocess
 from caselib import MAIN, Run, fn, re
 
 MODES = [""]
+AGENT_MORE = True  # zones and status are the agent's
 WAITS = True
 HOT, UPDATE, DRAW = fn("hot", 2), fn("mod_update", 3), fn("mod_draw", 4)
 

@@ -10,6 +10,7 @@ A case is one file NN.py beside this one:
   check(c, p, t)  judges a profile p with the target's truth t
   IDEAL, TRUTH    a profile written by hand that is right, for --prove
   more(c, r)      behaviour that is not in a profile (optional)
+  AGENT   the case, or with AGENT_MORE its more(), is about the agent alone
 
 A case about trace aborts has instead of check:
   trace(tools, folder)   runs it; its table (or None), the truth
@@ -49,8 +50,9 @@ MAIN = chunk()
 class Checks:
     """Collects findings.  A figure that is no number fails."""
 
-    def __init__(self):
-        self.figures, self.failures = [], []
+    def __init__(self, samples=0):
+        """samples: where they may be few, shares are judged by how many."""
+        self.figures, self.failures, self.samples = [], [], samples
 
     def _note(self, ok, text):
         self.figures.append(text)
@@ -59,6 +61,9 @@ class Checks:
         return ok
 
     def near(self, what, value, want, tolerance):
+        if self.samples and 0 < want < 1:
+            chance = math.sqrt(want * (1 - want) / self.samples)
+            tolerance = round(max(tolerance, 5 * chance), 3)
         return self._note(abs(value - want) <= tolerance,
                           f"{what} {value:.3f} (want {want:.3f} +-{tolerance})")
 
