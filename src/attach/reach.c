@@ -89,8 +89,9 @@ static enum result no_agent(struct target *t, bool launched, struct error *e)
   if (agentlib_path(lib, sizeof lib, NULL) != RESULT_OK)
     snprintf(lib, sizeof lib, "/path/to/libtecs-agent.so");
   return error_set(e, RESULT_NOAGENT,
-                   "the agent is not loaded in %d (%s); start it as "
-                   "LD_PRELOAD=%.300s %s ..., or as " ATTACH_NAME " -- %s ...",
+                   "the agent is not loaded in %d (%s); load it (--inject), or "
+                   "start it as LD_PRELOAD=%.300s %s ..., or as " ATTACH_NAME
+                   " -- %s ...",
                    pid, comm, lib, comm, comm);
 }
 

@@ -193,6 +193,8 @@ static bool has_path(const struct places *p, const char *part)
 static enum result unfit(struct places *p, unsigned libcs, struct error *e)
 {
   int pid = (int)target_pid(p->t);
+  if (!target_alive(p->t) || !p->maps.count)
+    return error_set(e, RESULT_GONE, "process %d has ended", pid);
   if (has_path(p, "musl"))
     return error_set(e, RESULT_UNSUPPORTED,
                      "process %d uses the C library musl; the agent is made "
