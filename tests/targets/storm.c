@@ -120,7 +120,8 @@ __attribute__((noinline)) static long double x87_turn(void)
 __attribute__((noinline)) static long red_zone_turn(void)
 {
   long left = 0;
-  __asm__ volatile("movq $0x1234567, -8(%%rsp)\n\t"
+  __asm__ volatile("lea -256(%%rsp), %%rsp\n\t" /* past the compiler's own */
+                   "movq $0x1234567, -8(%%rsp)\n\t"
                    "movq $0x89abcde, -120(%%rsp)\n\t"
                    "movl $200000, %%ecx\n"
                    "1:\n\t"
@@ -128,6 +129,7 @@ __attribute__((noinline)) static long red_zone_turn(void)
                    "jnz 1b\n\t"
                    "movq -8(%%rsp), %0\n\t"
                    "subq -120(%%rsp), %0\n\t"
+                   "lea 256(%%rsp), %%rsp\n\t"
                    : "=r"(left)
                    :
                    : "rcx", "memory", "cc");

@@ -158,6 +158,7 @@ __attribute__((noinline)) static long integers_turn(void)
 {
   long bad;
   __asm__ volatile(
+      "lea -256(%%rsp), %%rsp\n\t" /* past the compiler's own red zone */
       "push %%rbp\n\t"
       "mov $0x11, %%rax\n\tmov $0x22, %%rbx\n\tmov $0x33, %%rdx\n\t"
       "mov $0x44, %%rsi\n\tmov $0x55, %%rdi\n\tmov $0x66, %%rbp\n\t"
@@ -177,6 +178,7 @@ __attribute__((noinline)) static long integers_turn(void)
       "mov -8(%%rsp), %%rcx\n\tsub $0x1234567, %%rcx\n\tor %%rcx, %%rax\n\t"
       "mov -128(%%rsp), %%rcx\n\tsub $0x89abcde, %%rcx\n\tor %%rcx, %%rax\n\t"
       "pop %%rbp\n\t"
+      "lea 256(%%rsp), %%rsp\n\t"
       : "=&a"(bad)
       :
       : "rbx", "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
@@ -211,6 +213,8 @@ AVX static void clobber(void)
       : "x"(w)
       : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8",
         "rcx", "rdx", "rsi", "rdi", "r8", "r9", "r10", "r11", "memory");
+  /* as every function may expect it: the direction flag */
+  shared->errors += __builtin_ia32_readeflags_u64() >> 10 & 1;
   shared->called++;
 }
 
