@@ -453,6 +453,26 @@ START_TEST(a_stop_meanwhile_is_honoured)
 }
 END_TEST
 
+static void leave(void)
+{
+  _exit(0);
+}
+
+START_TEST(a_process_may_end_meanwhile)
+{
+  pid_t pid = start(compute);
+  struct bench *b = bench_open(pid);
+  begin(b);
+  ck_assert_int_eq(call(b, leave, 5 * SECOND), RESULT_GONE);
+  ck_assert_ptr_nonnull(strstr(b->e.text, "ended"));
+  remote_end(&b->r);
+  ck_assert(!b->r.tr.seized);
+  bench_close(b);
+  waitpid(pid, NULL, 0); /* its tracer may have seen it already */
+  munmap(shared, 4096);
+}
+END_TEST
+
 /* ---- the frame, byte by byte ---- */
 
 static uint64_t word(const uint8_t *p)
@@ -844,6 +864,7 @@ int main(void)
   tcase_add_test(c, a_call_that_does_not_return_is_given_up);
   tcase_add_test(c, a_fault_is_not_the_programs);
   tcase_add_test(c, a_stop_meanwhile_is_honoured);
+  tcase_add_test(c, a_process_may_end_meanwhile);
   suite_add_tcase(s, c);
   c = tcase_create("frame");
   tcase_add_test(c, the_frame_is_as_the_kernel_writes_it);
