@@ -44,6 +44,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-wrk.test
 dist_check_SCRIPTS += tests/e2e/no-agent.test
 dist_check_SCRIPTS += tests/e2e/rust.test
 dist_check_SCRIPTS += tests/e2e/steer.test
+dist_check_SCRIPTS += tests/e2e/symbols.test
 dist_check_SCRIPTS += tests/e2e/trace.test
 dist_check_SCRIPTS += tests/e2e/wall.test
 dist_check_SCRIPTS += tests/e2e/wrk.test
