@@ -41,13 +41,15 @@ static enum result refused(struct target *t, enum result r,
                    info->what ? info->what : result_text(r));
 }
 
-/* A forked child can hold its parent's segment. */
+/* A forked child can hold its parent's segment.  Without /proc the agent does
+ * not know when its process started: 0. */
 static enum result check_identity(struct target *t, const struct shm *shm,
                                   struct error *e)
 {
   const struct tecs_header *h = shm->header;
   pid_t pid = target_pid(t), inner = target_thread_ns_tid(t, pid);
-  if (h->pid != (uint32_t)inner || h->start_time != target_start_time(t))
+  if (h->pid != (uint32_t)inner ||
+      (h->start_time != 0 && h->start_time != target_start_time(t)))
     return error_set(e, RESULT_NOAGENT,
                      "the agent's segment in process %d belongs to another "
                      "process (pid %u): this one was forked from it without "
