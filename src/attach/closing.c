@@ -86,13 +86,13 @@ static void asleep_part(struct strbuf *b, const struct session_account *a)
 {
   if (a->asleep || a->asleep_filtered || a->asleep_unread)
     strbuf_printf(b, "; %" PRIu64 " of sleeping threads", a->asleep);
-  if (a->waiting)
-    strbuf_printf(b, ", %" PRIu64 " more of threads that waited for a CPU",
-                  a->waiting);
   if (a->asleep_filtered)
     strbuf_printf(b, ", %" PRIu64 " outside the zone", a->asleep_filtered);
   if (a->asleep_unread)
     strbuf_printf(b, ", %" PRIu64 " could not be read", a->asleep_unread);
+  if (a->waiting)
+    strbuf_printf(b, "; %" PRIu64 " more of threads that waited for a CPU",
+                  a->waiting);
 }
 
 static void rate_part(struct strbuf *b, const struct closing *c)

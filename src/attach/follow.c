@@ -178,9 +178,11 @@ static bool leave_out(struct follow *f, struct member *m, struct target *t,
   m->outside = !o->require_agent;
   if (!o->no_agent && !o->quiet) {
     job_clear(f->job);
-    say("the agent is not in %d (%s), as whoever started it cleared the "
-        "environment or it is a statically linked or set-user-id program: %s",
-        (int)m->pid, comm,
+    say("the agent is not loaded in %d (%s)%s: %s", (int)m->pid, comm,
+        f->job->child.pid
+            ? ", as who started it cleared the environment, or it is a "
+              "statically linked or set-user-id program"
+            : "",
         m->outside ? "sampling it from outside; every sample stops a thread "
                      "for a moment"
                    : "it is left out");

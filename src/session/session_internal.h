@@ -37,6 +37,7 @@ struct thread {
     bool ended;      /* it has no stack any more */
     bool kept;       /* in the profile; else filtered */
     size_t stack;    /* of the profile */
+    unsigned vms;    /* that were known then */
     uint64_t stack_lo, stack_hi; /* mapping that its stack lies in */
   } sleep;
   unsigned blocked; /* times in a row it was found to block the signal */

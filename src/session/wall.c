@@ -86,8 +86,11 @@ enum result wall_open(struct session *s)
 {
   if (!s->o->wall)
     return RESULT_OK;
-  if (make(s))
+  if (make(s)) {
+    if (s->engine->search) /* who only sleeps shows its VM in no other way */
+      s->engine->search(s);
     return RESULT_OK;
+  }
   return error_set(s->e, RESULT_NOMEM,
                    "no memory for samples of sleeping threads");
 }
@@ -134,6 +137,8 @@ static enum place find_place(struct session *s, const struct thread *th,
                                      : "%*d %llx %llx";
   if (sscanf(text, form, &sp, &pc) != 2)
     return PLACE_AWAKE;
+  if (sp == 0) /* a zombie */
+    return PLACE_GONE;
   out->reg[TECS_REG_RSP] = sp;
   out->reg[TECS_REG_RIP] = pc;
   return PLACE_FOUND;
@@ -246,6 +251,7 @@ static bool take(struct session *s, struct thread *th,
     s->slot[th->slot].gave = true;
   th->sleep.kept = s->acc->asleep != kept;
   th->sleep.stack = profile_newest(s->p);
+  th->sleep.vms = s->acc->vms;
   memcpy(th->sleep.since, th->last, sizeof th->last);
   return th->sleep.kept || s->acc->asleep_filtered != filtered;
 }
@@ -267,7 +273,8 @@ void wall_tick(struct session *s, struct thread *th)
     s->acc->asleep_unread += s->wall != NULL;
     return;
   }
-  if (th->sleep.since[0] && strcmp(th->sleep.since, th->last) == 0) {
+  if (th->sleep.since[0] && strcmp(th->sleep.since, th->last) == 0 &&
+      (th->sleep.ended || th->sleep.vms == s->acc->vms)) {
     again(s, th);
     return;
   }

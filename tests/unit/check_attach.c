@@ -591,7 +591,7 @@ START_TEST(test_closing_line_wall)
   a.waiting = 12;
   struct closing c = {.acc = &a, .interval_ns = 1001001};
   line_is(&c, "4990 samples of 5001 sent, 11 lost, 0 partial; 900 of sleeping "
-              "threads, 12 more of threads that waited for a CPU; 999 of 999 "
+              "threads; 12 more of threads that waited for a CPU; 999 of 999 "
               "Hz for 5.0 s; 1 VM, 3 threads; engine agent, own CPU 2.5%");
   a.waiting = 0;
   a.asleep_filtered = 5;

@@ -285,7 +285,7 @@ END_TEST
 START_TEST(test_bad_records)
 {
   record_make_proto(&rec, (struct proto_spec){.chunk = "@a.lua"});
-  ck_assert_int_eq(vm_store_record(s, TECS_SLOTS, record_of(&rec)),
+  ck_assert_int_eq(vm_store_record(s, VM_SLOTS, record_of(&rec)),
                    RESULT_CORRUPT);
   ((struct tecs_proto *)rec.bytes)->chunk_len = UINT32_MAX;
   ck_assert_int_eq(vm_store_record(s, 0, record_of(&rec)), RESULT_CORRUPT);
