@@ -178,8 +178,9 @@ struct lines_map {
 
 struct lines_model;
 
-/* The learned tables, smoothed, and room to work: some MB at most, not to be
- * used by two threads at once. */
+/* The learned tables, smoothed as they are asked for: about a megabyte, and 13
+ * at most (IR that makes no sense asks for all).  Not to be used by two threads
+ * at once. */
 enum result lines_model_new(struct lines_model **out, struct error *e);
 void lines_model_free(struct lines_model *m);
 
@@ -191,6 +192,9 @@ void lines_model_free(struct lines_model *m);
  * RESULT_NOTFOUND: no log; RESULT_NOMEM. */
 enum result lines_map_new(struct lines_model *m, const struct lines_trace *t,
                           struct lines_map **out, struct error *e);
+/* A map has 28 bytes a machine instruction and 32 an event.  Making one takes
+ * 0.04 ms in the median and 12 ms in the 99th percentile of the test's traces,
+ * and at most 32 MB for the while; inferring the path, 0.2 and 170 ms. */
 /* The same for a trace without a log, compiled before anyone listened: infers
  * the path through the bytecode that the recorder took, from the IR, from
  * constants in it, and from the snapshots, which name positions on it.
