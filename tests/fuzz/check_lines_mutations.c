@@ -113,7 +113,7 @@ int main(void)
 {
   Suite *s = suite_create("lines, damaged");
   TCase *tc = tcase_create("lines, damaged");
-  tcase_set_timeout(tc, (double)number("FUZZ_TIMEOUT", 120));
+  tcase_set_timeout(tc, (double)number("FUZZ_TIMEOUT", 600));
   tcase_add_loop_test(tc, test_mutations, 0, FILES);
   tcase_add_loop_test(tc, test_cut, 0, FILES);
   suite_add_tcase(s, tc);

@@ -558,7 +558,7 @@ int main(void)
 {
   Suite *s = suite_create("lines");
   TCase *tc = tcase_create("lines");
-  tcase_set_timeout(tc, 120);
+  tcase_set_timeout(tc, 600); /* sanitizers, busy machines */
   tcase_add_loop_test(tc, test_program, 0, PROGRAMS);
   tcase_add_loop_test(tc, test_inferred, 0, 2);
   tcase_add_test(tc, test_confidence);
