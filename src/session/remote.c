@@ -70,16 +70,18 @@ static enum result lock_segment(struct session *s, struct remote *r)
 {
   if (session_segment(s->t, &r->segment, NULL) != RESULT_OK)
     return RESULT_OK;
-  if (!segment_lock(&r->segment, SESSION_SAMPLING))
-    return error_set(s->e, RESULT_BUSY,
-                     "process %d is being sampled already, by process %u: one "
-                     "session at a time; stop that one first (tecs-attach "
-                     "stop %d)",
-                     (int)target_pid(s->t),
-                     atomic_get(&r->segment.control->owner),
-                     (int)target_pid(s->t));
-  atomic_set(&r->segment.control->owner, (uint32_t)getpid());
-  return RESULT_OK;
+  struct tecs_control *c = r->segment.control;
+  uint32_t owner = atomic_get(&c->owner);
+  if (segment_lock(&r->segment, SESSION_SAMPLING)) {
+    atomic_set(&c->owner, (uint32_t)getpid());
+    return RESULT_OK;
+  }
+  shm_detach(&r->segment);
+  return error_set(s->e, RESULT_BUSY,
+                   "process %d is being sampled already, by process %u: one "
+                   "session at a time; stop that one first (tecs-attach "
+                   "stop %d)",
+                   (int)target_pid(s->t), owner, (int)target_pid(s->t));
 }
 
 static enum result not_traced(struct session *s)
