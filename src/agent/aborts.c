@@ -95,6 +95,17 @@ static void add_zone(struct vm_mem *m, struct vm_events *v,
   aborts_zone(m, v->lay, &z, row);
 }
 
+/* A library that was opened later, as ffi is: its functions have names now. */
+static void learn_name(struct vm_mem *m, struct vm_events *v, uint64_t info)
+{
+  uint64_t fn = vm_value_as(v->lay, info, VM_GCT_FUNC);
+  uint32_t ffid = fn ? vm_load1(m, fn + v->lay->fn_ffid) : 0;
+  if (ffid < 2 || v->asked[ffid] || vm_ffname(&v->words, ffid))
+    return; /* lj_obj.h: FF_LUA 0, FF_C 1 */
+  v->asked[ffid] = true;
+  vm_ffnames_read(&v->words, m, v->layout, v->g);
+}
+
 /* "abort", traceno, function, position, error, details */
 static void describe(struct vm_mem *m, struct vm_events *v, uint64_t arg,
                      unsigned n, struct tecs_abort *row)
@@ -104,6 +115,8 @@ static void describe(struct vm_mem *m, struct vm_events *v, uint64_t arg,
   uint64_t func = n > 2 ? vm_load8(m, arg + 16) : nil;
   if (n > 3)
     aborts_int(v->lay, vm_load8(m, arg + 24), &pos);
+  if (n > 5)
+    learn_name(m, v, vm_load8(m, arg + 40));
   row->severity =
       aborts_reason(m, v->lay, &v->words, n > 4 ? vm_load8(m, arg + 32) : nil,
                     n > 5 ? vm_load8(m, arg + 40) : nil, row);

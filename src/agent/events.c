@@ -464,6 +464,7 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
   v->lay = vm_layout_get(id);
   v->layout = id;
   memset(&v->words, 0, sizeof v->words);
+  memset(v->asked, 0, sizeof v->asked);
   v->words.texts = texts;
   v->attach = NULL;
   v->foreign = 0;

@@ -33,6 +33,7 @@ struct vm_events {
   const struct api *api;
   uint32_t layout;
   const struct vm_layout *lay;
+  bool asked[VM_FFIDS];    /* for a name that was not in words */
   struct vm_ffnames words; /* LuaJIT's own, of this VM */
   lua_CFunction *attach;   /* LuaJIT's own jit.attach; NULL: not taken over */
   uint64_t current[EVENT_KINDS]; /* our closure that is in the place */
