@@ -363,6 +363,10 @@ static enum result check_whom(const struct options *o, struct error *e)
     return error_set(e, RESULT_USAGE,
                      "--inject is for a process that runs already; a command "
                      "is started with the agent");
+  if (o->follow && o->inject)
+    return error_set(e, RESULT_USAGE,
+                     "--inject is about one process: it does not go with "
+                     "--follow");
   if (o->no_agent && o->inject)
     return error_set(e, RESULT_USAGE, "either --inject or --no-agent");
   if (o->pid || o->command)

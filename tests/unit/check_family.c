@@ -188,13 +188,13 @@ static void body_orphan(void)
 
 static void body_stranger(void)
 {
-  run_sleep("TECS_FOLLOW=1.55");
+  run_sleep("TECS_FOLLOW=2.55");
 }
 
-static unsigned seen_of(void (*body)(void))
+static unsigned seen_of(void (*body)(void), const char *variable)
 {
   pid_t root = spawn(wait_forever);
-  struct session_family *f = family_of(root, "TECS_FOLLOW=1.5");
+  struct session_family *f = family_of(root, variable);
   pid_t parent = spawn(body);
   waitpid(parent, NULL, 0); /* the child has lost it, and it was none of ours */
   next_within(f, QUIET);
@@ -207,8 +207,8 @@ static unsigned seen_of(void (*body)(void))
 
 START_TEST(test_variable)
 {
-  ck_assert_uint_eq(seen_of(body_orphan), 2);
-  ck_assert_uint_eq(seen_of(body_stranger), 1);
+  ck_assert_uint_eq(seen_of(body_orphan, "TECS_FOLLOW=1.5"), 2);
+  ck_assert_uint_eq(seen_of(body_stranger, "TECS_FOLLOW=2.5"), 1);
 }
 END_TEST
 
