@@ -93,7 +93,7 @@ struct abort_table {
   uint32_t session;                   /* that the rows belong to */
   uint32_t used; /* rows; what the segment says may be spoilt */
   volatile uint32_t lock;
-  uint16_t index[ABORTS_INDEX]; /* 1 + row, by hash */
+  uint32_t index[ABORTS_INDEX]; /* by hash: its upper 16 bits, 1 + row */
 };
 /* Takes the table for this thread, emptied when the session is new.  false: a
  * thread that has it does not let go. */

@@ -16,6 +16,7 @@ enum {
 };
 
 _Static_assert(ABORTS_INDEX > TECS_ABORT_ROWS, "an end to every search");
+_Static_assert(TECS_ABORT_ROWS < 0xffff, "rows have 16 bits in the index");
 
 static bool take(struct abort_table *t)
 {
@@ -71,12 +72,16 @@ static uint64_t mix(uint64_t h, const char *text, unsigned len)
   return h;
 }
 
+/* Every bit of the last word reaches every bit: locations often differ in their
+ * last digits alone. */
 static uint32_t hash(const struct tecs_abort *row)
 {
   uint64_t h = mix(1, row->reason, row->reason_len);
   h = mix(h, row->location, row->location_len);
   h = mix(h, row->zone, row->zone_len);
-  return (uint32_t)(h >> 40) % ABORTS_INDEX;
+  h = (h ^ h >> 32) * UINT64_C(0xbf58476d1ce4e5b9);
+  h = (h ^ h >> 29) * UINT64_C(0x94d049bb133111eb);
+  return (uint32_t)(h >> 32);
 }
 
 static bool same(const struct tecs_abort *a, const struct tecs_abort *b)
@@ -106,14 +111,14 @@ static void fill(struct tecs_abort *to, const struct tecs_abort *row)
 static struct tecs_abort *find(struct abort_table *t,
                                const struct tecs_abort *row)
 {
-  uint32_t at = hash(row);
-  for (; t->index[at]; at = (at + 1) % ABORTS_INDEX)
-    if (same(&t->rows[t->index[at] - 1], row))
-      return &t->rows[t->index[at] - 1];
+  uint32_t h = hash(row), tag = h & 0xffff0000u, at = h % ABORTS_INDEX;
+  for (uint32_t e; (e = t->index[at]); at = (at + 1) % ABORTS_INDEX)
+    if ((e & 0xffff0000u) == tag && same(&t->rows[(e & 0xffff) - 1], row))
+      return &t->rows[(e & 0xffff) - 1];
   if (t->used >= t->backed && !(t->more && t->more(t)))
     return NULL;
   fill(&t->rows[t->used], row);
-  t->index[at] = (uint16_t)(t->used + 1);
+  t->index[at] = tag | (t->used + 1);
   return &t->rows[t->used++];
 }
 
