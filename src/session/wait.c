@@ -64,6 +64,10 @@ enum result wait_name_child(struct session *s, pid_t child, const char *comm)
 enum result wait_failed(struct session *s, uint64_t now)
 {
   double waited = (double)(now - s->wait_start) / 1e9;
+  /* the agent meets VMs that run, the other engine looks for them in memory */
+  const char *cure = !s->engine || s->engine->search
+                         ? ""
+                         : ", or use --no-agent, which finds idle VMs too";
   int pid = (int)target_pid(s->t);
   if (!target_alive(s->t))
     return error_set(s->e, RESULT_NOVM,
@@ -73,14 +77,14 @@ enum result wait_failed(struct session *s, uint64_t now)
     return error_set(s->e, RESULT_NOVM,
                      "no LuaJIT VM seen in %d (%s) in %.1f s: LuaJIT is "
                      "there, but all threads slept the whole time; wait "
-                     "longer (--wait) until it works",
-                     pid, s->comm, waited);
+                     "longer (--wait) until it works%s",
+                     pid, s->comm, waited, cure);
   if (s->has_luajit)
     return error_set(s->e, RESULT_NOVM,
                      "no LuaJIT VM appeared in %d (%s) in %.1f s, although "
                      "LuaJIT is loaded; wait longer (--wait) if it starts "
-                     "its VM late",
-                     pid, s->comm, waited);
+                     "its VM late%s",
+                     pid, s->comm, waited, cure);
   return error_set(s->e, RESULT_NOVM,
                    "no LuaJIT VM appeared in %d (%s) in %.1f s, and no LuaJIT "
                    "is loaded in it or in a child of it; is that the right "
