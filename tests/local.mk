@@ -197,6 +197,7 @@ EXTRA_DIST += \
 	tests/skips.txt \
 	tests/targets/aborts.lua \
 	tests/targets/straight.c \
+	tests/targets/areas.lua \
 	tests/targets/attach.lua \
 	tests/targets/contractgame/conf.lua \
 	tests/targets/contractgame/main.lua \

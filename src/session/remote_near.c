@@ -5,8 +5,11 @@
  * On the thread's own CPU its stop is a switch from it to us and back; from
  * another one it is two wake-ups across CPUs, in which the thread stands still
  * and nobody works: measured in a virtual machine, 19 us against 110.  And with
- * contended cores a stopped thread waits until we get a CPU; where we may, we
- * ask for one before everybody else for as long as that.
+ * contended cores a stopped thread waits until we get a CPU.  So where we may,
+ * we are first in line for as long as that, and only then go there: an ordinary
+ * thread that comes to a busy CPU gets its turn when the running one returns
+ * from a system call (lazy preemption), and every sample would be of that
+ * moment.
  */
 #include "session/remote_internal.h"
 
@@ -33,11 +36,12 @@ void remote_near_begin(struct remote_near *n, struct target *t, pid_t tid)
   struct sched_param first = {.sched_priority =
                                   sched_get_priority_min(SCHED_FIFO)};
   n->moved = n->raised = false;
-  move(n, t, tid);
   n->policy = sched_getscheduler(0);
   n->raised = !n->may_not && !is_realtime(n->policy) &&
               sched_setscheduler(0, SCHED_FIFO, &first) == 0;
   n->may_not = !n->raised;
+  if (n->raised)
+    move(n, t, tid);
 }
 
 void remote_near_end(struct remote_near *n)

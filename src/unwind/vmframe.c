@@ -191,7 +191,8 @@ enum step unwind_vm_step(struct unwinder *u, const struct unwind_vm *vm,
       (cf == NULL || sp != cf->addr) && in_prologue(u, &words) &&
       sp <= UINT64_MAX - 8 * words - 8)
     return leave(u, sp + 8 * words + 8, words);
-  if (is_unrecorded(u, vm->cframe_size, cf))
+  if (u->reg[DWARF_RIP] >= vm->asm_lo && u->reg[DWARF_RIP] < vm->asm_hi &&
+      is_unrecorded(u, vm->cframe_size, cf))
     return leave(u, sp + vm->cframe_size, sizeof pushed);
   if (cf == NULL)
     return STEP_FAIL;

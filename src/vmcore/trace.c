@@ -7,7 +7,21 @@
 enum {
   TRACES_SEARCHED = 8192, /* when vmstate does not name the trace */
   STACK_WORDS = 4096,     /* native stack searched for a return into a trace */
+  LINKS_MAX = 4096,       /* areas are 32 KB at least (lj_jit.h, sizemcode) */
 };
+
+/* LuaJIT asks for each new area right below the last one (lj_mcode.c,
+ * mcode_alloc): hundreds of them are a few ranges. */
+static bool joined(struct tecs_range *last, uint64_t lo, uint64_t hi)
+{
+  if (last->hi == lo)
+    last->hi = hi;
+  else if (last->lo == hi)
+    last->lo = lo;
+  else
+    return false;
+  return true;
+}
 
 unsigned vm_mcode_areas(struct vm_mem *m, const struct vm_layout *lay,
                         uint64_t g, struct tecs_range *out, unsigned max)
@@ -16,13 +30,17 @@ unsigned vm_mcode_areas(struct vm_mem *m, const struct vm_layout *lay,
   uint64_t area = vm_load8(m, J + lay->J_mcarea);
   unsigned n = 0;
   /* each area starts with {next, size} (lj_mcode.c, MCLink) */
-  while (n < max && area >= 0x10000 && !(area & 4095) && !(area >> 47)) {
+  for (unsigned i = 0;
+       i < LINKS_MAX && area >= 0x10000 && !(area & 4095) && !(area >> 47);
+       i++) {
     uint64_t size = vm_load8(m, area + 8);
     if (!size || size > (UINT64_C(1) << 31))
       break;
-    out[n].lo = area;
-    out[n].hi = area + size;
-    n++;
+    if (!n || !joined(&out[n - 1], area, area + size)) {
+      if (n == max)
+        break;
+      out[n++] = (struct tecs_range){area, area + size};
+    }
     area = vm_load8(m, area);
   }
   return n;

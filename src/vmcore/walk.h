@@ -63,8 +63,8 @@ uint64_t vm_live_cframe(struct vm_walk *w, uint64_t *L);
  * reached the bottom. */
 void vm_walk_frames(struct vm_walk *w);
 
-/* Machine code areas of the VM's traces; returns how many there are (at most
- * max are stored).  *key changes when they do. */
+/* Machine code areas of the VM's traces, those that touch as one; returns how
+ * many there are, at most max.  *key changes when they do. */
 unsigned vm_mcode_areas(struct vm_mem *m, const struct vm_layout *lay,
                         uint64_t g, struct tecs_range *out, unsigned max);
 uint64_t vm_mcode_key(struct vm_mem *m, const struct vm_layout *lay,
