@@ -31,11 +31,11 @@ static long trace(int request, pid_t tid, uintptr_t addr, uintptr_t data)
 
 static enum result not_permitted(struct target *t, pid_t tid, struct error *e)
 {
-  uint64_t tracer;
   char comm[16];
   int pid = (int)target_pid(t);
+  pid_t tracer = target_thread_tracer(t, tid);
   target_comm(t, comm);
-  if (refuse_status(t, tid, "TracerPid:", 10, &tracer) && tracer)
+  if (tracer)
     return error_set(e, RESULT_PERM,
                      "process %d (%s) is being traced by process %d: end that "
                      "one first",
