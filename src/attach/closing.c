@@ -101,6 +101,7 @@ static void rate_part(struct strbuf *b, const struct closing *c)
   double seconds = (double)a->elapsed_ns / 1e9;
   strbuf_add_str(b, "; ");
   double sampled = c->follow ? (double)c->follow->process_ns / 1e9 : seconds;
+  sampled -= (double)a->held_ns / 1e9;
   hertz(b, sampled > 0 ? (double)a->ticks / sampled : 0);
   strbuf_add_str(b, " of ");
   hertz(b, 1e9 / (double)c->interval_ns);

@@ -13,7 +13,8 @@ static const size_t sum[] = {
     FIELD(undelivered),     FIELD(lost_bad),      FIELD(no_slot),
     FIELD(blocked_threads), FIELD(asleep),        FIELD(waiting),
     FIELD(asleep_filtered), FIELD(asleep_unread), FIELD(elapsed_ns),
-    FIELD(paused_ns),       FIELD(cpu_ns),        FIELD(bytes),
+    FIELD(paused_ns),       FIELD(held_ns),       FIELD(cpu_ns),
+    FIELD(bytes),
 #undef FIELD
 };
 enum { SUMS = sizeof sum / sizeof sum[0] };

@@ -221,13 +221,13 @@ static enum result record(struct session *s, struct remote_slot *sl,
   return RESULT_OK;
 }
 
-static enum result stop_and_record(struct session *s, pid_t tid,
+static enum result stop_and_record(struct session *s, struct thread *th,
                                    struct remote_slot *sl,
                                    struct target_stop *stop)
 {
   struct error e;
   uint64_t start = clock_mono_ns();
-  enum result res = target_stop(s->t, tid, STOP_WAIT, stop, &e);
+  enum result res = target_stop(s->t, th->tid, STOP_WAIT, stop, &e);
   if (res == RESULT_PERM || res == RESULT_IO)
     s->failed = error_set(s->e, res, "%s", e.text);
   if (res != RESULT_OK)
@@ -235,8 +235,10 @@ static enum result stop_and_record(struct session *s, pid_t tid,
   sl->capture.written = NULL;
   res = stop->halted ? RESULT_END : record(s, sl, stop);
   target_stop_end(s->t, stop, 0);
+  uint64_t held = clock_mono_ns() - start;
+  th->held += held;
   if (res == RESULT_OK && sl->capture.written)
-    sl->capture.written->cost_ns = (uint32_t)(clock_mono_ns() - start);
+    sl->capture.written->cost_ns = (uint32_t)held;
   return res;
 }
 
@@ -285,7 +287,7 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
   sl->sent_at = now;
   uint64_t head = s->shm.slots[i].head;
   remote_near_begin(&s->remote->near, s->t, th->tid);
-  enum result res = stop_and_record(s, th->tid, own, stop);
+  enum result res = stop_and_record(s, th, own, stop);
   remote_near_end(&s->remote->near);
   if (!same_image(s))
     part_is_over(s, i, head);

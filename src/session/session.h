@@ -92,6 +92,7 @@ struct session_account {
   uint64_t asleep_unread;   /* could not be read */
   uint64_t elapsed_ns;      /* pauses left out */
   uint64_t paused_ns;
+  uint64_t held_ns;     /* in which the clock stood, as samples held threads */
   uint64_t cpu_ns;      /* the collector's own CPU time */
   uint64_t bytes;       /* of records */
   unsigned vms;         /* at the same time, at most */

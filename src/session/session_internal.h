@@ -40,6 +40,8 @@ struct thread {
     unsigned vms;    /* that were known then */
     uint64_t stack_lo, stack_hi; /* mapping that its stack lies in */
   } sleep;
+  uint64_t held;    /* by its samples; no tick has been moved or left out for
+                       it yet */
   unsigned blocked; /* times in a row it was found to block the signal */
   uint64_t blocked_at;
 };
@@ -299,6 +301,10 @@ void ticks_rescan(struct session *s, uint64_t now);
 void ticks_fire(struct session *s, uint64_t now);
 /* Sets the next tick after one at `now`; counts the ones left out. */
 void ticks_schedule(struct session *s, uint64_t now);
+/* Time in which samples held threads is no time of theirs: after each tick, and
+ * before each sample (true: this one is left out). */
+void ticks_leave_out_held(struct session *s);
+bool ticks_are_held(struct session *s, struct thread *th);
 void ticks_free(struct session *s);
 
 /* ---- drain.c ---- */

@@ -88,6 +88,14 @@ void ticks_free(struct session *s)
   memset(&s->threads, 0, sizeof s->threads);
 }
 
+bool ticks_are_held(struct session *s, struct thread *th)
+{
+  if (th->held < s->o->interval_ns)
+    return false;
+  th->held -= s->o->interval_ns;
+  return true;
+}
+
 /* false: the thread is gone. */
 static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
 {
@@ -101,7 +109,31 @@ static bool tick_thread(struct session *s, struct thread *th, uint64_t now)
   }
   if (!slot_ready(s, th, now) || atomic_get(&s->shm.control->paused))
     return true;
+  if (ticks_are_held(s, th))
+    return true;
   return s->engine->sample(s, th, now);
+}
+
+/* A thread that is held does not run: without this, code whose samples take
+ * longer (deeper stacks) would get more ticks for each second that it runs. The
+ * clock stands as long as all were held; what one was held longer is saved up
+ * until it makes a tick, which is left out.  For threads that sleep (mode wall)
+ * the clock must go on. */
+void ticks_leave_out_held(struct session *s)
+{
+  uint64_t least = s->wall ? 0 : UINT64_MAX;
+  for (size_t k = 0; k < s->threads.count; k++) {
+    const struct thread *th = &s->threads.v[k];
+    if (th->running && th->held < least)
+      least = th->held;
+  }
+  if (least == UINT64_MAX)
+    return;
+  for (size_t k = 0; k < s->threads.count; k++)
+    if (s->threads.v[k].running)
+      s->threads.v[k].held -= least;
+  s->tick_grid += least;
+  s->acc->held_ns += least;
 }
 
 void ticks_fire(struct session *s, uint64_t now)
@@ -129,6 +161,7 @@ void ticks_fire(struct session *s, uint64_t now)
       forget(s, k);
   }
   s->idle = idle;
+  ticks_leave_out_held(s);
 }
 
 /* xorshift64 (Marsaglia) */

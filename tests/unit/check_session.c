@@ -419,6 +419,30 @@ START_TEST(test_idle_divisor)
 }
 END_TEST
 
+/* Two threads, whose samples hold one for 3 and the other for 5: the clock
+ * stands for 3, and 2 a tick are saved up. */
+START_TEST(test_held)
+{
+  struct session_account acc = {0};
+  struct session_options o = {.interval_ns = 10};
+  struct thread th[3] = {{.running = true}, {.running = true}, {.held = 1}};
+  struct session s = {.o = &o, .acc = &acc, .threads = {.v = th, .count = 3}};
+  for (uint64_t k = 1; k <= 5; k++) {
+    ck_assert(!ticks_are_held(&s, &th[0]) && !ticks_are_held(&s, &th[1]));
+    th[0].held += 3;
+    th[1].held += 5;
+    ticks_leave_out_held(&s);
+    ck_assert_uint_eq(s.tick_grid, 3 * k);
+    ck_assert_uint_eq(th[0].held, 0);
+    ck_assert_uint_eq(th[1].held, 2 * k);
+  }
+  ck_assert_uint_eq(acc.held_ns, 15);
+  ck_assert(!ticks_are_held(&s, &th[0]) && ticks_are_held(&s, &th[1]));
+  ck_assert_uint_eq(th[1].held, 0);
+  ck_assert_uint_eq(th[2].held, 1); /* it did not run */
+}
+END_TEST
+
 /* The grid stays, each tick at most half an interval behind its point. */
 START_TEST(test_schedule)
 {
@@ -543,6 +567,7 @@ static Suite *session_suite(void)
   tcase_add_test(tc, test_busy_and_taken_over);
   tcase_add_test(tc, test_gate);
   tcase_add_test(tc, test_idle_divisor);
+  tcase_add_test(tc, test_held);
   tcase_add_test(tc, test_schedule);
   tcase_add_test(tc, test_cost_buckets);
   tcase_add_test(tc, test_cost_parts);
