@@ -263,6 +263,14 @@ src_libagent_aborts_la_SOURCES = \
 	src/agent/aborts_rows.c \
 	src/agent/aborts_text.c
 
+# Reads files that nobody vouches for; for its unit test.
+noinst_LTLIBRARIES += src/libagent-symtab.la
+src_libagent_symtab_la_SOURCES = \
+	src/agent/symtab.c \
+	src/agent/symtab.h \
+	src/agent/symtab_files.c \
+	src/agent/symtab_internal.h
+
 # The agent runs inside games: nothing but the C library, nothing bound lazily
 # (the dynamic linker must not run in a signal handler), never unloaded (its
 # handler stays installed).
@@ -301,7 +309,7 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/zones.h \
 	src/agent/zones_module.c \
 	src/agent/zones_native.c
-src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
+src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libagent-symtab.la src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \
 	src/libroom-base.la -ldl -lpthread
 src_libtecs_agent_la_LDFLAGS = -module -avoid-version -shared -no-undefined \
 	-Wl,-z,defs -Wl,-z,now -Wl,-z,nodelete \

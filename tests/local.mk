@@ -17,6 +17,7 @@ dist_check_SCRIPTS += tests/agent/aborts.test
 dist_check_SCRIPTS += tests/agent/exports.test
 dist_check_SCRIPTS += tests/agent/harmless.test
 dist_check_SCRIPTS += tests/agent/profile.test
+dist_check_SCRIPTS += tests/agent/symtab.test
 dist_check_SCRIPTS += tests/agent/zones.test
 dist_check_SCRIPTS += tests/e2e/accounting.test
 dist_check_SCRIPTS += tests/e2e/bad-input.test
@@ -59,6 +60,7 @@ TESTS += $(dist_check_SCRIPTS)
 EXTRA_DIST += \
 	tests/README.md \
 	tests/agent/guest.c \
+	tests/unit/suite.h \
 	tests/bench/beat.lua \
 	tests/bench/ccalls.lua \
 	tests/bench/compiled.lua \
@@ -372,6 +374,7 @@ tests_fuzz_check_mutations_LDADD = $(replay_libs) $(CHECK_LIBS)
 
 unit_tests += tests/golden/check_golden
 tests_golden_check_golden_SOURCES = tests/golden/check_golden.c $(replay_sources)
+tests_golden_check_golden_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 tests_golden_check_golden_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_golden_check_golden_LDADD = $(replay_libs) $(CHECK_LIBS)
 
@@ -623,6 +626,11 @@ tests_unit_check_stop_LDADD = \
 	src/libroom-util.la \
 	src/libroom-base.la \
 	$(CHECK_LIBS)
+
+unit_tests += tests/unit/check_symtab
+tests_unit_check_symtab_SOURCES = tests/unit/check_symtab.c
+tests_unit_check_symtab_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_symtab_LDADD = src/libagent-symtab.la $(CHECK_LIBS)
 
 unit_tests += tests/unit/check_target
 tests_unit_check_target_SOURCES = tests/unit/check_target.c

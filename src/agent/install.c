@@ -2,8 +2,8 @@
  *
  * What the agent puts into a VM, at moments when the VM's own thread may call
  * its API: modules in package.preload, and the handlers of events (events.c).
- * The API is taken from the object that holds the VM's code; where it exports
- * none, nothing is installed: sampling works from memory all the same.
+ * The API is taken from the object that holds the VM's code; where none is to
+ * be found, nothing is installed: sampling works from memory all the same.
  */
 #include "agent/aborts.h"
 #include "agent/agent_internal.h"

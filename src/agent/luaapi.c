@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The functions of the Lua API, by dlsym from the object that has the VM.
+ * The functions of the Lua API: those that the object that has the VM exports,
+ * by dlsym; others from its symbol table.
  */
 #include <dlfcn.h>
 #include <link.h>
@@ -9,6 +10,7 @@
 
 #include "agent/agent_internal.h"
 #include "agent/luaapi.h"
+#include "agent/symtab.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
 
@@ -53,12 +55,14 @@ static const struct {
     WANTED(lua_topointer),    WANTED(lua_typename),
 };
 
+enum { FUNCTIONS = sizeof functions / sizeof functions[0] };
+
 /* One set for each object that carries a VM; a process has one or two. */
 enum { APIS_MAX = 8 };
 struct known_api {
   void *base;              /* where the object is loaded */
   uint64_t end;            /* of it; 0: not looked up */
-  volatile uint32_t state; /* 1: being made, 2: complete, 3: not exported */
+  volatile uint32_t state; /* 1: being made, 2: complete, 3: there is none */
   struct api api;
 };
 static struct known_api known[APIS_MAX];
@@ -71,19 +75,31 @@ static void *symbol_of(void *handle, const char *name, const void *base)
   return f && dladdr(f, &info) && info.dli_fbase == base ? f : NULL;
 }
 
-static bool resolve(struct api *api, const Dl_info *object)
+static void *handle_of(const char *path)
 {
-  void *h = dlopen(object->dli_fname, RTLD_LAZY | RTLD_NOLOAD);
-  if (!h) /* the program itself */
-    h = dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD);
-  bool ok = h != NULL;
-  for (size_t i = 0; ok && i < sizeof functions / sizeof functions[0]; i++) {
-    void *f = symbol_of(h, functions[i].name, object->dli_fbase);
-    ok = f || !functions[i].needed;
-    memcpy((char *)api + functions[i].offset, &f, sizeof f);
+  void *h = path ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
+  return h ? h : dlopen(NULL, RTLD_LAZY | RTLD_NOLOAD); /* the program */
+}
+
+static bool resolve(struct api *api, const Dl_info *object, uint64_t code)
+{
+  struct symtab_wanted wanted[FUNCTIONS];
+  void *h = handle_of(object->dli_fname);
+  bool exported = h != NULL, ok = true;
+  for (size_t i = 0; i < FUNCTIONS; i++) {
+    void *f = h ? symbol_of(h, functions[i].name, object->dli_fbase) : NULL;
+    wanted[i] = (struct symtab_wanted){functions[i].name, (uint64_t)f};
+    exported &= f != NULL;
   }
   if (h)
     dlclose(h);
+  if (!exported)
+    symtab_find(code, wanted, FUNCTIONS);
+  for (size_t i = 0; i < FUNCTIONS; i++) {
+    ok &= wanted[i].address || !functions[i].needed;
+    memcpy((char *)api + functions[i].offset, &wanted[i].address,
+           sizeof wanted[i].address);
+  }
   return ok;
 }
 
@@ -101,7 +117,7 @@ const struct api *luaapi_of(uint64_t code)
                                      __ATOMIC_ACQ_REL, __ATOMIC_RELAXED))
       continue;
     k->base = object.dli_fbase;
-    bool ok = resolve(&k->api, &object);
+    bool ok = resolve(&k->api, &object, code);
     atomic_release(&k->state, ok ? 2u : 3u);
     return ok ? &k->api : NULL;
   }
@@ -141,11 +157,16 @@ static int note_object(struct dl_phdr_info *info, size_t size, void *arg)
 
 static void look_at(const struct object *o)
 {
+  struct symtab_wanted hook = {"lua_sethook", 0};
   void *h = dlopen(*o->path ? o->path : NULL, RTLD_LAZY | RTLD_NOLOAD);
-  uint64_t f = h ? (uint64_t)dlsym(h, "lua_sethook") : 0;
+  uint64_t f = h ? (uint64_t)dlsym(h, hook.name) : 0;
   if (h)
     dlclose(h);
-  if (f < o->base || f >= o->end || !luaapi_of(f))
+  if (f < o->base || f >= o->end) {
+    symtab_find(o->base, &hook, 1);
+    f = hook.address;
+  }
+  if (!f || !luaapi_of(f))
     return;
   for (unsigned i = 0; i < APIS_MAX; i++)
     if (known[i].state == 2 && (uint64_t)known[i].base >= o->base &&

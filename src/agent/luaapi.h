@@ -38,7 +38,7 @@ enum lua_type {
 };
 
 /* The first group is complete in every struct api that one can get.  A member
- * of the second may be NULL when the object does not export it: whoever needs
+ * of the second may be NULL when the object does not have it: whoever needs
  * some of those checks them once, before anything is installed that calls
  * them. */
 struct api {
@@ -98,9 +98,10 @@ struct api {
 };
 
 /* The API of the object that holds the machine code at address code; NULL when
- * it does not export the first group.  Lives as long as the process. */
+ * the first group is neither exported nor in a symbol table (symtab.h).  Lives
+ * as long as the process. */
 const struct api *luaapi_of(uint64_t code);
-/* Looks for the objects that export one, of those that are loaded now, for: */
+/* Looks for the objects that have one, of those that are loaded now, for: */
 void luaapi_look(void);
 /* The API of the object that holds the code; NULL: none that was found then.
  * Safe in a handler. */
