@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lines/exercise.h"
+#include "unit/suite.h"
 
 static const char *const files[] = {"learned/B", "learned/D", "learned/vec2",
                                     "unseen/vec3"};
@@ -117,10 +118,5 @@ int main(void)
   tcase_add_loop_test(tc, test_mutations, 0, FILES);
   tcase_add_loop_test(tc, test_cut, 0, FILES);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -10,6 +10,7 @@
 
 #include "golden/replay.h"
 #include "mutate.h"
+#include "unit/suite.h"
 
 static const char *const recordings[] = {"calls", "compiled", "engine",
                                          "native", "signals"};
@@ -173,10 +174,5 @@ int main(void)
   tcase_add_loop_test(tc, test_vms, 0, RECORDINGS);
   tcase_add_loop_test(tc, test_files, 0, RECORDINGS);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "replay.h"
+#include "unit/suite.h"
 
 static const struct golden {
   const char *name, *expected;
@@ -176,10 +177,5 @@ int main(void)
   tcase_add_loop_test(tc, test_truth, 0,
                       (int)(sizeof goldens / sizeof *goldens));
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

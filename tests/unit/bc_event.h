@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "this_layout.h"
 #include "vmcore/bcname.h"
 
@@ -121,12 +122,7 @@ static inline int run_tests(const char *name, const TTest **tests, size_t n)
   for (size_t i = 0; i < n; i++)
     tcase_add_test(tc, tests[i]);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }
 
 #endif

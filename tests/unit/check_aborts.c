@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "agent/aborts_internal.h"
+#include "suite.h"
 #include "vmcore/value.h"
 
 /* ---- this process's memory, and objects in it ---- */
@@ -657,10 +658,5 @@ int main(void)
   tcase_add_test(t, test_rows_of_threads);
   tcase_add_test(t, test_table_of_a_stuck_thread);
   suite_add_tcase(s, t);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "attach/attach_internal.h"
+#include "suite.h"
 
 #define ARGS_MAX 24
 
@@ -790,10 +791,5 @@ int main(void)
   Suite *s = suite_create("attach");
   suite_add_tcase(s, options_case());
   suite_add_tcase(s, other_case());
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

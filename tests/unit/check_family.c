@@ -13,6 +13,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "fake_agent.h"
+#include "suite.h"
 
 #define PATIENCE (3 * SEC)
 #define QUIET (400 * MS)
@@ -284,10 +285,5 @@ static Suite *family_suite(void)
 
 int main(void)
 {
-  SRunner *sr = srunner_create(family_suite());
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(family_suite());
 }

@@ -24,6 +24,7 @@
 
 #include "base/clock.h"
 #include "inject/inject_internal.h"
+#include "suite.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -884,10 +885,5 @@ int main(void)
   tcase_add_test(c, seccomp_is_refused);
   tcase_add_test(c, a_traced_thread_is_refused);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_set_tap(r, "-");
-  srunner_run_all(r, CK_SILENT);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed != 0;
+  return suite_run(s);
 }

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "records.h"
+#include "suite.h"
 #include "this_layout.h"
 #include "vm/late_internal.h"
 #include "vm/vm.h"
@@ -553,10 +554,5 @@ int main(void)
   for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++)
     tcase_add_test(tc, tests[i]);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "vmcore/layout.h"
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
@@ -258,10 +259,5 @@ int main(void)
   tcase_add_test(c, test_no_row_twice);
   tcase_add_loop_test(c, test_what_holds_in_every_row, 0, 7);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_set_tap(r, "-");
-  srunner_run_all(r, CK_SILENT);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -11,6 +11,7 @@
 #include "lines/lines.h"
 #include "lines/lines_internal.h"
 #include "lines/score.h"
+#include "suite.h"
 
 /* What an independent implementation of the method reached on these programs
  * (the study's prototype: percent of instructions with the right line and
@@ -574,10 +575,5 @@ int main(void)
   tcase_add_test(tc, test_decode);
   tcase_add_test(tc, test_opcodes);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

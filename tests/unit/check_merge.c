@@ -9,6 +9,7 @@
 
 #include "fake_sample.h"
 #include "merge/merge.h"
+#include "suite.h"
 
 /* ---- whole stacks ---- */
 
@@ -654,10 +655,5 @@ int main(void)
   suite_add_tcase(s, tc);
   tcase_add_checked_fixture(tc, setup, teardown);
   add_tests(tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "output/output.h"
+#include "suite.h"
 #include "tecs/abi.h"
 
 /* ---- collapsed stacks ---- */
@@ -619,10 +620,5 @@ int main(void)
   tc = tcase_create("csv");
   suite_add_tcase(s, tc);
   add_csv_tests(tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "profile/profile.h"
+#include "suite.h"
 #include "tecs/abi.h"
 
 static struct profile *p;
@@ -376,10 +377,5 @@ int main(void)
   tcase_add_test(tc, test_join);
   tcase_add_test(tc, test_cost_within_a_severity);
   tcase_add_test(tc, test_many_aborts);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "session/remote_internal.h"
+#include "suite.h"
 
 #define PAGE 4096u
 #define PAGES (PAGES_MAX + 64)
@@ -393,10 +394,5 @@ int main(void)
   tcase_add_test(tc, test_beacon_of_the_dead);
   tcase_add_test(tc, test_thread);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -18,6 +18,7 @@
 #include "base/atomics.h"
 #include "base/clock.h"
 #include "fake_agent.h"
+#include "suite.h"
 
 /* Nothing of the session is left in the segment. */
 static void check_left_alone(pid_t pid)
@@ -578,10 +579,5 @@ static Suite *session_suite(void)
 
 int main(void)
 {
-  SRunner *sr = srunner_create(session_suite());
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(session_suite());
 }

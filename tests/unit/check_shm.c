@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "shm/shm.h"
+#include "suite.h"
 
 /* ---- golden layout ---- */
 
@@ -616,10 +617,5 @@ int main(void)
   tcase_add_test(c, test_sample_counts_are_checked);
   tcase_add_test(c, test_image_lengths_are_checked);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_set_tap(r, "-");
-  srunner_run_all(r, CK_SILENT);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "fake_agent.h"
+#include "suite.h"
 
 #define G UINT64_C(0x12345678)
 
@@ -497,10 +498,5 @@ int main(void)
   tcase_add_test(tc, test_trace_is_steered);
   tcase_add_test(tc, test_trace_bad_numbers);
   suite_add_tcase(suite, tc);
-  SRunner *sr = srunner_create(suite);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

@@ -17,6 +17,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "target/target.h"
 
 #define MS UINT64_C(1000000)
@@ -499,10 +500,5 @@ int main(void)
   tcase_add_test(tc, test_another_tracer);
   tcase_add_test(tc, test_run_into_a_trap);
   suite_add_tcase(s, tc);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "symbols/symbols.h"
 
 /* ---- functions with a known shape ---- */
@@ -1006,10 +1007,5 @@ int main(void)
   tcase_add_test(made, test_replaced_file);
   tcase_add_test(made, test_truncated_file);
   suite_add_tcase(s, made);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return suite_run(s);
 }

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "target/target.h"
 #include "tecs/abi.h"
 
@@ -790,10 +791,5 @@ static Suite *target_suite(void)
 
 int main(void)
 {
-  SRunner *sr = srunner_create(target_suite());
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(target_suite());
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "suite.h"
 #include "this_layout.h"
 #include "vmcore/discover.h"
 #include "vmcore/ffnames.h"
@@ -219,10 +220,5 @@ int main(void)
   tcase_add_loop_test(c, test_lines, 0,
                       (int)(sizeof functions / sizeof *functions));
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_set_tap(r, "-");
-  srunner_run_all(r, CK_SILENT);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

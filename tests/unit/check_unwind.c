@@ -15,6 +15,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "unwind/unwind.h"
 
 #define STACK_MAX (256u << 10)
@@ -900,10 +901,5 @@ int main(void)
   tcase_add_test(t, test_anonymous_code);
   tcase_add_test(t, test_random_damage);
   suite_add_tcase(s, t);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+  return suite_run(s);
 }

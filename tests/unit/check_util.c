@@ -6,6 +6,7 @@
 
 #include "base/csv.h"
 #include "base/utf8.h"
+#include "suite.h"
 #include "util/error.h"
 #include "util/hash.h"
 #include "util/idmap.h"
@@ -274,10 +275,5 @@ int main(void)
   tcase_add_test(tc, test_error_set);
   tcase_add_test(tc, test_hash_is_fnv1a);
   tcase_add_test(tc, test_csv_cell);
-  SRunner *sr = srunner_create(s);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "records.h"
+#include "suite.h"
 #include "vm/vm.h"
 #include "vm/vm_internal.h"
 
@@ -583,10 +584,5 @@ int main(void)
   tcase_add_test(tc, test_names_are_shared_by_source);
   tcase_add_test(tc, test_address_used_again);
   tcase_add_test(tc, test_placeholders_of_another_store);
-  SRunner *sr = srunner_create(suite);
-  srunner_set_tap(sr, "-");
-  srunner_run_all(sr, CK_SILENT);
-  int failed = srunner_ntests_failed(sr);
-  srunner_free(sr);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(suite);
 }

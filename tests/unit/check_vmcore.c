@@ -16,6 +16,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "suite.h"
 #include "this_layout.h"
 #include "vmcore/discover.h"
 #include "vmcore/value.h"
@@ -900,10 +901,5 @@ int main(void)
   tcase_add_test(c, test_no_zone_module_is_no_zone);
   add_zone_tests(c);
   suite_add_tcase(s, c);
-  SRunner *r = srunner_create(s);
-  srunner_set_tap(r, "-");
-  srunner_run_all(r, CK_SILENT);
-  int failed = srunner_ntests_failed(r);
-  srunner_free(r);
-  return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+  return suite_run(s);
 }
