@@ -46,9 +46,6 @@ bool places_refresh(struct places *p);
 /* ---- refuse.c: processes that it is not tried on ---- */
 
 enum result refuse_check(struct target *t, struct error *e);
-/* Number behind `key` in the thread's status file; false: not there. */
-bool refuse_status(struct target *t, pid_t tid, const char *key, int base,
-                   uint64_t *out);
 
 /* ---- frame.c: a signal frame, made by hand ---- */
 
@@ -100,7 +97,7 @@ struct tracee {
   int signal; /* that it was about to take, 0: none */
 };
 
-/* PERM with the reason, GONE. */
+/* PERM with the reason (another tracer, too), GONE, IO. */
 enum result tracee_seize(struct target *t, pid_t tid, struct tracee *tr,
                          struct error *e);
 bool tracee_interrupt(struct tracee *tr);

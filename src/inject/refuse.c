@@ -3,71 +3,23 @@
  * Processes that it is not tried on, each with the reason.
  */
 #include <elf.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "inject/inject_internal.h"
 
-enum { STATUS_MAX = 8192, AUXV_MAX = 2048 };
-
-static ssize_t read_thread_file(struct target *t, pid_t tid, const char *name,
-                                void *buf, size_t size)
-{
-  int fd = target_thread_file(t, tid, name);
-  if (fd < 0)
-    return -1;
-  ssize_t n = pread(fd, buf, size, 0);
-  close(fd);
-  return n;
-}
-
-static bool status_text(struct target *t, pid_t tid, char text[STATUS_MAX])
-{
-  ssize_t n = read_thread_file(t, tid, "status", text, STATUS_MAX - 1);
-  text[n > 0 ? n : 0] = 0;
-  return n > 0;
-}
-
-/* What follows "\nkey"; the first line, the name, may hold anything. */
-static const char *value_of(const char *text, const char *key)
-{
-  size_t n = strlen(key);
-  for (const char *p = strchr(text, '\n'); p; p = strchr(p + 1, '\n'))
-    if (!strncmp(p + 1, key, n))
-      return p + 1 + n;
-  return NULL;
-}
-
-bool refuse_status(struct target *t, pid_t tid, const char *key, int base,
-                   uint64_t *out)
-{
-  char text[STATUS_MAX], *end;
-  const char *value = status_text(t, tid, text) ? value_of(text, key) : NULL;
-  if (!value)
-    return false;
-  *out = strtoull(value, &end, base);
-  return end != value;
-}
-
 /* The loader ignores what an unprivileged user asks for in such a program, and
  * so does the agent's constructor. */
-static bool privileged(struct target *t, pid_t tid)
+static bool privileged(struct target *t)
 {
-  Elf64_auxv_t v[AUXV_MAX / sizeof(Elf64_auxv_t)];
-  ssize_t n = read_thread_file(t, tid, "auxv", v, sizeof v);
-  for (size_t i = 0; n > 0 && i < (size_t)n / sizeof *v; i++)
-    if (v[i].a_type == AT_SECURE)
-      return v[i].a_un.a_val != 0;
-  return false;
+  uint64_t secure = 0;
+  return target_auxv(t, AT_SECURE, &secure) && secure;
 }
 
 static enum result check_seccomp(struct target *t, pid_t tid, struct error *e)
 {
   uint64_t mode = 0;
   int pid = (int)target_pid(t);
-  refuse_status(t, tid, "Seccomp:", 10, &mode);
+  target_thread_number(t, tid, "Seccomp", 10, &mode);
   if (mode == 1)
     return error_set(e, RESULT_UNSUPPORTED,
                      "process %d is in seccomp's strict mode: the system would "
@@ -86,10 +38,10 @@ static enum result check_seccomp(struct target *t, pid_t tid, struct error *e)
  * was: what shadow stacks are there to prevent. */
 static bool shadow_stack(struct target *t, pid_t tid)
 {
-  char text[STATUS_MAX];
-  const char *value =
-      status_text(t, tid, text) ? value_of(text, "x86_Thread_features:") : NULL;
-  return value && memmem(value, strcspn(value, "\n"), "shstk", 5);
+  char text[128];
+  return target_thread_status(t, tid, "x86_Thread_features", text,
+                              sizeof text) &&
+         strstr(text, "shstk");
 }
 
 enum result refuse_check(struct target *t, struct error *e)
@@ -106,7 +58,7 @@ enum result refuse_check(struct target *t, struct error *e)
   if (target_word_bits(t) == 32)
     r = error_set(e, RESULT_UNSUPPORTED,
                   "%d is a 32-bit process: not supported", pid);
-  else if (privileged(t, tid))
+  else if (privileged(t))
     r = error_set(e, RESULT_UNSUPPORTED,
                   "process %d is a privileged program (set-user-id, or with "
                   "capabilities of its own): the agent stays out of such",

@@ -29,34 +29,13 @@ static long trace(int request, pid_t tid, uintptr_t addr, uintptr_t data)
                 (void *)data);
 }
 
-static enum result not_permitted(struct target *t, pid_t tid, struct error *e)
-{
-  char comm[16];
-  int pid = (int)target_pid(t);
-  pid_t tracer = target_thread_tracer(t, tid);
-  target_comm(t, comm);
-  if (tracer)
-    return error_set(e, RESULT_PERM,
-                     "process %d (%s) is being traced by process %d: end that "
-                     "one first",
-                     pid, comm, (int)tracer);
-  return error_set(
-      e, RESULT_PERM,
-      "process %d (%s) may not be traced (ptrace): run tecs-attach "
-      "as its user with kernel.yama.ptrace_scope=0, or as root "
-      "(in a container: with SYS_PTRACE)",
-      pid, comm);
-}
-
 enum result tracee_seize(struct target *t, pid_t tid, struct tracee *tr,
                          struct error *e)
 {
   *tr = (struct tracee){.tid = tid};
   if (trace(PTRACE_SEIZE, tid, 0, PTRACE_O_TRACESYSGOOD)) {
-    if (errno == EPERM)
-      return not_permitted(t, tid, e);
-    return error_set(e, RESULT_GONE, "thread %d of process %d is gone",
-                     (int)tid, (int)target_pid(t));
+    enum result r = target_unstoppable(t, tid, errno, e);
+    return r == RESULT_BUSY ? RESULT_PERM : r;
   }
   tr->seized = true;
   return RESULT_OK;

@@ -165,8 +165,7 @@ void target_luajit_version(struct target *t,
   target_maps_free(&maps);
 }
 
-/* Where its dynamic linker is: nowhere (getauxval(3), AT_BASE). */
-bool target_is_static(struct target *t)
+bool target_auxv(struct target *t, uint64_t type, uint64_t *out)
 {
   char path[64];
   Elf64_auxv_t aux[64];
@@ -178,9 +177,18 @@ bool target_is_static(struct target *t)
   ssize_t n = read(fd, aux, sizeof aux);
   close(fd);
   for (ssize_t i = 0; n > 0 && i < n / (ssize_t)sizeof *aux; i++)
-    if (aux[i].a_type == AT_BASE)
-      return aux[i].a_un.a_val == 0;
+    if (aux[i].a_type == type) {
+      *out = aux[i].a_un.a_val;
+      return true;
+    }
   return false;
+}
+
+/* Where its dynamic linker is: nowhere (getauxval(3), AT_BASE). */
+bool target_is_static(struct target *t)
+{
+  uint64_t base;
+  return target_auxv(t, AT_BASE, &base) && base == 0;
 }
 
 int target_word_bits(struct target *t)

@@ -138,9 +138,7 @@ static bool is_event_stop(int status)
   return status >> 8 == PTRACE_EVENT_STOP;
 }
 
-/* What to do with a stop: OK, it is the one; TIMEOUT, the thread went on. */
-typedef enum result judge(struct target_stop *s, int status);
-
+/* OK: it is the stop that was asked for.  TIMEOUT: the thread went on. */
 static enum result take_interrupt(struct target_stop *s, int status)
 {
   if (is_event_stop(status)) {
@@ -152,26 +150,8 @@ static enum result take_interrupt(struct target_stop *s, int status)
   return RESULT_TIMEOUT;
 }
 
-/* One of the ends of target_stop_run. */
-static enum result take_trap(struct target_stop *s, int status)
-{
-  int signo = status & 0xff;
-  bool trap = signo == SIGTRAP || signo == SIGSEGV || signo == SIGBUS ||
-              signo == SIGILL || signo == SIGFPE;
-  if (!is_event_stop(status) && trap) {
-    s->state = TARGET_STOPPED;
-    s->signal = signo;
-    return RESULT_OK;
-  }
-  if (is_event_stop(status) && signo != SIGTRAP) /* job control */
-    trace(PTRACE_LISTEN, s->tid, 0, 0);
-  else
-    trace(PTRACE_CONT, s->tid, 0, is_event_stop(status) ? 0 : (uintptr_t)signo);
-  return RESULT_TIMEOUT;
-}
-
 static enum result wait_for(struct target *t, struct target_stop *s,
-                            uint64_t timeout_ns, judge *wanted)
+                            uint64_t timeout_ns)
 {
   uint64_t end = now_ns() + timeout_ns;
   enum result r = RESULT_TIMEOUT;
@@ -183,7 +163,7 @@ static enum result wait_for(struct target *t, struct target_stop *s,
     if (ev == EVENT_GONE)
       r = RESULT_GONE;
     else if (ev == EVENT_STOP)
-      r = wanted(s, status);
+      r = take_interrupt(s, status);
   } while (r == RESULT_TIMEOUT && now_ns() < end);
   if (!flags)
     alarm_set(t->alarm, 0);
@@ -191,16 +171,6 @@ static enum result wait_for(struct target *t, struct target_stop *s,
 }
 
 /* ---- who may not, and why ---- */
-
-pid_t target_thread_tracer(struct target *t, pid_t tid)
-{
-  char path[64], text[4096];
-  snprintf(path, sizeof path, "%d/status", (int)tid);
-  if (t->task < 0 || proc_read(t->task, path, text, sizeof text) <= 0)
-    return 0;
-  const char *tracer = proc_status_find(text, "TracerPid");
-  return tracer ? (pid_t)strtol(tracer, NULL, 10) : 0;
-}
 
 enum result target_traced(struct target *t, pid_t tracer, struct error *e)
 {
@@ -216,8 +186,8 @@ enum result target_traced(struct target *t, pid_t tracer, struct error *e)
                    (int)t->pid, comm, (int)tracer, name);
 }
 
-static enum result refused(struct target *t, pid_t tid, int err,
-                           struct error *e)
+enum result target_unstoppable(struct target *t, pid_t tid, int err,
+                               struct error *e)
 {
   pid_t tracer = target_thread_tracer(t, tid);
   if (err == ESRCH)
@@ -241,7 +211,7 @@ enum result target_stop(struct target *t, pid_t tid, uint64_t timeout_ns,
   if (!t->has_alarm)
     t->has_alarm = alarm_make(&t->alarm);
   if (trace(PTRACE_SEIZE, tid, 0, 0) != 0)
-    return refused(t, tid, errno, e);
+    return target_unstoppable(t, tid, errno, e);
   s->state = TARGET_PENDING;
   if (trace(PTRACE_INTERRUPT, tid, 0, 0) != 0 && errno != ESRCH)
     return error_set(e, RESULT_IO, "cannot stop thread %d: %s", (int)tid,
@@ -263,7 +233,7 @@ enum result target_stop_wait(struct target *t, struct target_stop *s,
     return RESULT_OK;
   if (s->state == TARGET_FREE)
     return RESULT_GONE;
-  return wait_for(t, s, timeout_ns, take_interrupt);
+  return wait_for(t, s, timeout_ns);
 }
 
 enum result target_stop_end(struct target *t, struct target_stop *s,
@@ -283,24 +253,6 @@ enum result target_stop_end(struct target *t, struct target_stop *s,
   return RESULT_OK;
 }
 
-enum result target_stop_run(struct target *t, struct target_stop *s,
-                            uint64_t timeout_ns, int *signo)
-{
-  *signo = 0;
-  if (s->state != TARGET_STOPPED)
-    return RESULT_GONE;
-  s->state = TARGET_PENDING;
-  if (trace(PTRACE_CONT, s->tid, 0, 0) != 0 && errno != ESRCH)
-    return RESULT_IO;
-  int held = s->signal;
-  enum result r = wait_for(t, s, timeout_ns, take_trap);
-  if (r == RESULT_OK) {
-    *signo = s->signal;
-    s->signal = held;
-  }
-  return r;
-}
-
 /* ---- registers ---- */
 
 static enum result of_errno(long ret)
@@ -314,21 +266,9 @@ enum result target_stop_regs(const struct target_stop *s,
   return of_errno(trace(PTRACE_GETREGS, s->tid, 0, (uintptr_t)regs));
 }
 
-enum result target_stop_set_regs(const struct target_stop *s,
-                                 const struct user_regs_struct *regs)
-{
-  return of_errno(trace(PTRACE_SETREGS, s->tid, 0, (uintptr_t)regs));
-}
-
 /* The kernel's signal set is one word. */
 enum result target_stop_blocked(const struct target_stop *s, uint64_t *mask)
 {
   return of_errno(
       trace(PTRACE_GETSIGMASK, s->tid, sizeof *mask, (uintptr_t)mask));
-}
-
-enum result target_stop_set_blocked(const struct target_stop *s, uint64_t mask)
-{
-  return of_errno(
-      trace(PTRACE_SETSIGMASK, s->tid, sizeof mask, (uintptr_t)&mask));
 }

@@ -94,6 +94,13 @@ char target_thread_state(struct target *t, pid_t tid);
 /* The CPU that it runs on, or ran on last, and its scheduling policy (SCHED_*);
  * false: unknown. */
 bool target_thread_cpu(struct target *t, pid_t tid, int *cpu, int *policy);
+/* What stands behind "key:" in the thread's status file (proc(5)), cut to
+ * cap - 1 bytes; false: no such key, or the thread is gone. */
+bool target_thread_status(struct target *t, pid_t tid, const char *key,
+                          char *out, size_t cap);
+/* The same as a number in that base. */
+bool target_thread_number(struct target *t, pid_t tid, const char *key,
+                          int base, uint64_t *out);
 /* Does it block (SigBlk) the signal?  false when unknown. */
 bool target_thread_blocks(struct target *t, pid_t tid, int signo);
 /* Is the signal pending (SigPnd: sent to this thread, not delivered yet)? */
@@ -140,22 +147,19 @@ enum result target_stop_wait(struct target *t, struct target_stop *s,
  * is FREE, whether the thread still lives or not. */
 enum result target_stop_end(struct target *t, struct target_stop *s,
                             uint64_t timeout_ns);
-/* Lets a STOPPED one run until it gets SIGTRAP, SIGSEGV, SIGBUS, SIGILL or
- * SIGFPE, which is not delivered: *signo.  Any other signal is passed on. */
-enum result target_stop_run(struct target *t, struct target_stop *s,
-                            uint64_t timeout_ns, int *signo);
 /* Of a STOPPED one.  GONE when it was killed meanwhile. */
 enum result target_stop_regs(const struct target_stop *s,
                              struct user_regs_struct *regs);
-enum result target_stop_set_regs(const struct target_stop *s,
-                                 const struct user_regs_struct *regs);
 /* Its signal mask: bit signo - 1. */
 enum result target_stop_blocked(const struct target_stop *s, uint64_t *mask);
-enum result target_stop_set_blocked(const struct target_stop *s, uint64_t mask);
 /* Who traces the thread: a pid as we see it; 0: nobody. */
 pid_t target_thread_tracer(struct target *t, pid_t tid);
 /* BUSY, with the tracer's name and the cure. */
 enum result target_traced(struct target *t, pid_t tracer, struct error *e);
+/* Why the thread could not be seized (err: errno of PTRACE_SEIZE): GONE, BUSY
+ * as target_traced, PERM with the cure, IO. */
+enum result target_unstoppable(struct target *t, pid_t tid, int err,
+                               struct error *e);
 
 /* ---- relatives ---- */
 /* All descendants, parents first. */
@@ -198,6 +202,9 @@ enum target_luajit target_has_luajit(struct target *t);
 #define TARGET_LUAJIT_VERSION 48
 void target_luajit_version(struct target *t,
                            char version[TARGET_LUAJIT_VERSION]);
+/* What the kernel told the program at its start: the value of AT_<type> in its
+ * auxiliary vector (getauxval(3)); false: not there. */
+bool target_auxv(struct target *t, uint64_t type, uint64_t *out);
 /* Is the program linked statically, so that nothing can be preloaded into it?
  * false when unknown. */
 bool target_is_static(struct target *t);

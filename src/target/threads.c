@@ -12,6 +12,8 @@
 
 #include "target/target_internal.h"
 
+enum { STATUS_MAX = 8192 }; /* groups stand in it as well */
+
 enum result target_threads(struct target *t, struct target_tids *out)
 {
   out->count = 0;
@@ -83,14 +85,35 @@ bool target_thread_cpu(struct target *t, pid_t tid, int *cpu, int *policy)
   return true;
 }
 
+bool target_thread_status(struct target *t, pid_t tid, const char *key,
+                          char *out, size_t cap)
+{
+  char text[STATUS_MAX];
+  if (thread_read(t, tid, "status", text, sizeof text) <= 0)
+    return false;
+  const char *value = proc_status_find(text, key);
+  if (!value)
+    return false;
+  snprintf(out, cap, "%.*s", (int)strcspn(value, "\n"), value);
+  return true;
+}
+
+bool target_thread_number(struct target *t, pid_t tid, const char *key,
+                          int base, uint64_t *out)
+{
+  char text[32], *end;
+  if (!target_thread_status(t, tid, key, text, sizeof text))
+    return false;
+  *out = strtoull(text, &end, base);
+  return end != text;
+}
+
 /* Is signo in the mask that a line of the thread's status shows? */
 static bool in_mask(struct target *t, pid_t tid, const char *key, int signo)
 {
-  char text[4096];
-  if (thread_read(t, tid, "status", text, sizeof text) <= 0)
-    return false;
-  const char *mask = proc_status_find(text, key);
-  return mask && (strtoull(mask, NULL, 16) >> (signo - 1) & 1);
+  uint64_t mask;
+  return target_thread_number(t, tid, key, 16, &mask) &&
+         (mask >> (signo - 1) & 1);
 }
 
 bool target_thread_blocks(struct target *t, pid_t tid, int signo)
@@ -116,15 +139,19 @@ int target_thread_file(struct target *t, pid_t tid, const char *name)
 
 pid_t target_thread_ns_tid(struct target *t, pid_t tid)
 {
-  char text[4096];
-  if (thread_read(t, tid, "status", text, sizeof text) <= 0)
-    return 0;
-  const char *p = proc_status_find(text, "NSpid");
-  pid_t inner = tid; /* kernels before 4.1 have no such line */
-  while (p && *p >= '0' && *p <= '9') {
-    char *end;
+  char text[512];
+  pid_t inner = tid;
+  if (!target_thread_status(t, tid, "NSpid", text, sizeof text))
+    return target_thread_state(t, tid) ? tid : 0; /* before Linux 4.1 */
+  for (char *p = text, *end; *p >= '0' && *p <= '9';
+       p = end + strspn(end, "\t "))
     inner = (pid_t)strtol(p, &end, 10);
-    p = end + strspn(end, "\t ");
-  }
   return inner;
+}
+
+pid_t target_thread_tracer(struct target *t, pid_t tid)
+{
+  uint64_t tracer = 0;
+  target_thread_number(t, tid, "TracerPid", 10, &tracer);
+  return (pid_t)tracer;
 }

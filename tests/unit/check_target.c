@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -276,6 +277,31 @@ static void body_growing(void)
   pthread_create(&th, NULL, sleeper, NULL);
   wait_forever();
 }
+
+START_TEST(test_status_and_auxv)
+{
+  char text[64];
+  uint64_t number = 0;
+  struct target *t = open_ok(getpid());
+  pid_t me = getpid();
+  ck_assert(target_thread_status(t, me, "Tgid", text, sizeof text));
+  ck_assert_int_eq(atoi(text), me);
+  ck_assert_ptr_null(strchr(text, '\n'));
+  ck_assert(target_thread_status(t, me, "Uid", text, 4)); /* cut */
+  ck_assert_uint_le(strlen(text), 3);
+  ck_assert(!target_thread_status(t, me, "Tg", text, sizeof text));
+  ck_assert(!target_thread_status(t, 1 << 30, "Tgid", text, sizeof text));
+  ck_assert(target_thread_number(t, me, "PPid", 10, &number));
+  ck_assert_uint_eq(number, (uint64_t)getppid());
+  ck_assert(!target_thread_number(t, me, "State", 10, &number));
+  ck_assert(target_auxv(t, AT_ENTRY, &number));
+  ck_assert_uint_eq(number, getauxval(AT_ENTRY));
+  ck_assert(target_auxv(t, AT_SECURE, &number));
+  ck_assert_uint_eq(number, 0);
+  ck_assert(!target_auxv(t, 9999, &number));
+  target_close(t);
+}
+END_TEST
 
 START_TEST(test_thread_mark)
 {
@@ -771,6 +797,7 @@ static Suite *target_suite(void)
   tcase_add_test(tc, test_open_other_user);
   tcase_add_test(tc, test_comm_with_line_break);
   tcase_add_test(tc, test_threads);
+  tcase_add_test(tc, test_status_and_auxv);
   tcase_add_test(tc, test_thread_mark);
   tcase_add_test(tc, test_leader_gone);
   tcase_add_test(tc, test_read);
