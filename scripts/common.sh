@@ -108,15 +108,20 @@ need_cargo() {
   find_cargo || die "cargo $cargo_least or later is needed"
 }
 
+have_inferno() {
+  command -v inferno-flamegraph >/dev/null ||
+    [ -x "$build/inferno/bin/inferno-flamegraph" ]
+}
+
 # inferno-flamegraph, from PATH or else installed into the build directory.
 need_inferno() {
   if command -v inferno-flamegraph >/dev/null; then
     return 0
   fi
   PATH=$build/inferno/bin:$PATH
-  [ -x "$build/inferno/bin/inferno-flamegraph" ] && return 0
+  have_inferno && return 0
   need_cargo
-  say "building inferno with $cargo"
+  say "building inferno with $cargo: minutes in which nothing is printed"
   PATH=$(dirname "$cargo"):$PATH \
     "$cargo" install inferno --locked --quiet --root "$build/inferno" >&2
 }
