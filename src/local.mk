@@ -307,6 +307,7 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/signals.c \
 	src/agent/zonemod.h \
 	src/agent/zones.h \
+	src/agent/zones_meta.c \
 	src/agent/zones_module.c \
 	src/agent/zones_native.c
 src_libtecs_agent_la_LIBADD = src/libagent-aborts.la src/libagent-symtab.la src/libroom-capture.la src/libroom-shm.la src/libroom-vmcore.la \

@@ -2,9 +2,10 @@
  *
  * The module jit.zone as Lua source.  It uses no global: a sandbox may have
  * taken any of them away.  Arguments of the chunk: the module's table, a
- * function that raises `empty zone stack`, and one that says whether the JIT
- * compiler is on.  Results: the table's metatable, and the table that
- * getmetatable() shows in its place with that one's metatable.
+ * function that raises `empty zone stack`, one that says whether the JIT
+ * compiler is on, and the box of zones_meta.c.  Results: the table's metatable,
+ * and the table that getmetatable() shows in its place with that one's
+ * metatable.
  *
  * t[1..n] are the names, as in LuaJIT's own module (vmcore/zone.h reads them).
  *
@@ -18,13 +19,13 @@
  *
  * Engines replace getmetatable(zone).__call, by nothing while they do not
  * measure, and back: `around` runs what they put there and opens and closes
- * the zone all the same.
+ * the zone all the same; `other` does where they replaced the metatable.
  */
 #ifndef AGENT_ZONEMOD_H
 #define AGENT_ZONEMOD_H
 
 static const char zonemod_source[] =
-    "local zone, empty, compiles = ...\n"
+    "local zone, empty, compiles, box = ...\n"
     "local meta, depth, engine = {}, 0\n"
     "\n"
     "local function plain(t, name)\n"
@@ -74,6 +75,11 @@ static const char zonemod_source[] =
     "  return settle(t, name, #t, engine(t, name, ...))\n"
     "end\n"
     "\n"
+    "-- As __call in place of that of a metatable of the game's, box[5].\n"
+    "local function other(t, name, ...)\n"
+    "  return settle(t, name, #t, box[5].__call(t, name, ...))\n"
+    "end\n"
+    "\n"
     "local function read(_, key)\n"
     "  if key ~= '__call' then return meta[key] end\n"
     "  if meta.__call == first then meta.__call = compiles() and quick or "
@@ -94,6 +100,7 @@ static const char zonemod_source[] =
     "function zone.get(t) return t[#t] end\n"
     "function zone.flush(t) for i = #t, 1, -1 do t[i] = nil end end\n"
     "meta.__call, meta.__metatable = first, {}\n"
+    "box[1], box[2], box[3] = meta, meta.__metatable, other\n"
     "return meta, meta.__metatable, { __index = read, __newindex = write }\n";
 
 #endif

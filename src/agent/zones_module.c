@@ -11,7 +11,7 @@
 
 bool zones_usable(const struct api *api)
 {
-  return api->lua_createtable && api->lua_pushboolean;
+  return api->lua_createtable && api->lua_pushboolean && zones_meta_usable(api);
 }
 
 /* As stock LuaJIT: with the place in the module (lib/jit/zone.lua, assert). */
@@ -48,12 +48,14 @@ static void make(const struct api *api, lua_State *L)
   api->lua_pushvalue(L, -2);
   api->lua_pushcclosure(L, underflow, 0);
   api->lua_pushcclosure(L, jit_is_on, 0);
-  api->lua_call(L, 3, 3); /* metatable, its face, the face's metatable */
+  zones_meta_push_box(api, L);
+  api->lua_call(L, 4, 3); /* metatable, its face, the face's metatable */
   api->lua_setmetatable(L, -2);
   luaapi_pop(api, L, 1);
   api->lua_setmetatable(L, -2);
   api->lua_pushvalue(L, -1);
   api->lua_setfield(L, LUA_REGISTRYINDEX, VM_ZONE_OWN);
+  zones_meta_take_over(api, L);
 }
 
 /* The handler finds the module at its next tick. */

@@ -115,17 +115,22 @@ local function frame()
   zone()
   assert(#zone == 0)
 end
-for i = 1, 400 do
-  local f = engine[i % #engine + 1]
-  meta.__call = f
-  assert(getmetatable(zone).__call == f)
-  frame()
-  zone("over the swap")
-  meta.__call = real
-  assert(getmetatable(zone).__call == real)
-  assert(#zone == 1 and zone() == "over the swap")
-  frame()
+local function swaps(metatable, what)
+  for i = 1, 400 do
+    local f = engine[i % #engine + 1]
+    metatable(zone).__call = f
+    assert(metatable(zone).__call == f, what)
+    frame()
+    zone("over the swap")
+    metatable(zone).__call = real
+    assert(metatable(zone).__call == real, what)
+    assert(#zone == 1 and zone() == "over the swap", what)
+    frame()
+  end
 end
+swaps(function() return meta end, "the same table")
+swaps(getmetatable, "getmetatable")
+swaps(debug.getmetatable, "debug.getmetatable")
 assert(calls > 0, "the engine's function was not called")
 meta.__call = engine[1]
 assert(select("#", zone()) == 0, "an engine's function that returns nothing")
@@ -136,4 +141,52 @@ assert(not pcall(zone, "a") and meta.__call == nil)
 meta.__call = real
 meta.__tostring = function() return "zones" end
 assert(tostring(zone) == "zones")
+
+-- Another metatable for the module, and back: stock runs its __call, shows it,
+-- and has its other fields.
+local theirs = { __tostring = function() return "theirs" end, __call = real }
+local others = 0
+for i = 1, 400 do
+  theirs.__call = engine[i % #engine + 1]
+  assert(debug.setmetatable(zone, theirs))
+  assert(getmetatable(zone) == theirs and debug.getmetatable(zone) == theirs)
+  assert(tostring(zone) == "theirs")
+  frame()
+  zone("over the swap")
+  assert(#zone == 1 and zone[1] == "over the swap")
+  debug.setmetatable(zone, meta)
+  assert(getmetatable(zone) == meta and tostring(zone) == "zones")
+  assert(#zone == 1 and zone() == "over the swap")
+  frame()
+end
+debug.setmetatable(zone, theirs)
+theirs.__call = function(t, name) others = others + 1 return real(t, name) end
+frame()
+assert(others == 4, "its __call of now")
+theirs.__call = nil
+assert(not pcall(zone, "a") and #zone == 0)
+theirs.__metatable = "hidden"
+debug.setmetatable(zone, theirs)
+assert(getmetatable(zone) == "hidden" and debug.getmetatable(zone) == theirs)
+debug.setmetatable(zone, nil)
+assert(debug.getmetatable(zone) == nil and not pcall(zone, "a"))
+debug.setmetatable(zone, meta)
+frame()
+-- Any table with the module's metatable is a stack of its own.
+local second = {}
+debug.setmetatable(second, debug.getmetatable(zone))
+second("a") second("b")
+assert(#second == 2 and #zone == 0 and second() == "b" and second[1] == "a")
+assert(debug.getmetatable(second) == meta)
+
+-- The two functions are what they were, for all else.
+for _, name in ipairs({ "getmetatable", "setmetatable" }) do
+  local f = debug[name]
+  assert(tostring(f):find("^function: builtin#%d+$"), tostring(f))
+  local info = debug.getinfo(f)
+  assert(info.what == "C" and info.nups == 0)
+  assert(select(2, pcall(f)):find("^bad argument #%d to "), name)
+end
+assert(not pcall(debug.setmetatable, zone, 1))
+assert(debug.getmetatable("").__index == string and debug.getmetatable(1) == nil)
 print("good")

@@ -23,5 +23,9 @@ end
 local function part(i) zone("part") s = s + i zone() end
 local function calls() zone("frame") for i = 1, 2000 do part(i) end zone() end
 local function made() for i = 1, 2000 do zone("x" .. i % 5) s = s + i zone() end end
-for _ = 1, 3 do flat() nested() deep() siblings() calls() made() end
+local object = setmetatable({}, {})
+local function metatables()
+  for _ = 1, 2000 do if debug.getmetatable(object) then s = s + 1 end end
+end
+for _ = 1, 3 do flat() nested() deep() siblings() calls() made() metatables() end
 for _, what in ipairs({ "start", "stop", "abort" }) do print(what, n[what]) end
