@@ -303,6 +303,7 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/profile_spawn.c \
 	src/agent/profile_text.c \
 	src/agent/profile_trace.c \
+	src/agent/profile_unheard.c \
 	src/agent/registry.c \
 	src/agent/signals.c \
 	src/agent/zonemod.h \

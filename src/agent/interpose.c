@@ -9,11 +9,10 @@
 
 #include "agent/agent_internal.h"
 #include "agent/events.h"
+#include "agent/profile_internal.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
 #include "vmcore/value.h"
-
-typedef struct lua_State lua_State;
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -91,8 +90,10 @@ void lua_close(lua_State *L)
     g = vm_global_of(&mem, (uint64_t)L);
     guard_leave(previous);
   }
-  if (g)
+  if (g) {
+    unheard_vm_closes(g);
     events_forget(g);
+  }
   if (real)
     real(L);
   if (g)

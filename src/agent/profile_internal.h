@@ -145,6 +145,13 @@ int trace_resume(lua_State *L);
 int trace_gc(lua_State *L);
 void trace_forked(void);
 
+/* ---- profile_unheard.c: VMs whose aborts such a session missed ---- */
+
+/* A session begins. */
+void unheard_begin(void);
+/* Pushes an array of texts, one for each VM: why nothing hears it. */
+void unheard_push(const struct api *api, lua_State *L);
+
 /* ---- profile_module.c ---- */
 
 /* Sessions are userdata: upvalue 1 of every function here that is called from
@@ -165,6 +172,8 @@ void profile_autostart_read(void);
 void profile_autostart_forked(void);
 /* Starts what TECS_AGENT asks for, once; when a VM has come up. */
 void profile_autostart(void);
+/* VM g is about to be closed. */
+void unheard_vm_closes(uint64_t g);
 /* A fork child has no sessions. */
 void profile_forked(void);
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "agent/aborts.h"
+#include "agent/events.h"
 #include "agent/profile_internal.h"
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -50,6 +51,7 @@ int profile_trace(lua_State *L)
   bool benign = args_include_benign(api, L);
   struct session *s = place_begin(api, L, &place, sizeof(struct trace), &id);
   struct trace *t = (struct trace *)s;
+  unheard_begin();
   begin_or_raise(api, L);
   t->benign = benign;
   t->start_ns = clock_mono_ns();
@@ -233,7 +235,7 @@ static void push_report(const struct api *api, lua_State *L,
   r.order = api->lua_newuserdata(L, (total + 1) * sizeof *r.order);
   choose(&r, total, s->benign);
   push_csv(api, L, &r);
-  api->lua_createtable(L, 0, 5);
+  api->lua_createtable(L, 0, 6);
   set_number(api, L, "durationSec",
              (double)(clock_mono_ns() - s->start_ns) / 1e9);
   set_number(api, L, "totalAborts", (double)(totals.aborts - r.left_out));
@@ -241,6 +243,8 @@ static void push_report(const struct api *api, lua_State *L,
   set_number(api, L, "overflow", (double)totals.overflow);
   push_sites(api, L, &r);
   api->lua_setfield(L, -2, "sites");
+  unheard_push(api, L);
+  api->lua_setfield(L, -2, "unheard");
   api->lua_createtable(L, 0, 1); /* its metatable */
   api->lua_pushvalue(L, -3);
   api->lua_pushcclosure(L, report_text, 1);
@@ -265,6 +269,7 @@ int trace_stop(lua_State *L)
   const char *filename = args_filename(api, L, "session:stop");
   struct session *s = place_session(api, L, &place, "session:stop");
   aborts_pause(true);
+  events_check(L); /* is the listener still in its place? */
   push_report(api, L,
               (const struct trace *)s); /* no memory: trace_gc ends it */
   finish(s);

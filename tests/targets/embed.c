@@ -177,6 +177,61 @@ static int closed(void)
   return finish();
 }
 
+/* ---- unheard: VMs that nothing listens in are not passed over ---- */
+
+static void block(int how)
+{
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGSEGV);
+  pthread_sigmask(how, &set, NULL);
+}
+
+/* A thread that blocks SIGSEGV is listened to only where LuaJIT has no fault
+ * that would kill it then: its aborts are counted, or it is said. */
+static void unheard_blocked(void)
+{
+  lua_State *L = new_vm();
+  block(SIG_BLOCK);
+  expect(L, "SIGSEGV blocked: counted, or said to be missing",
+         "local t = require('tecs.utils.profile').trace() "
+         "local f for n = 1, 40 do for i = 1, 100 do "
+         "f = function() return i end end end "
+         "local r = t:stop() local why = r.unheard[1] "
+         "return r.totalAborts > 0 and not why or why "
+         "and why:find('^its thread blocks SIGSEGV') and #r.unheard == 1, "
+         "tostring(why)");
+  block(SIG_UNBLOCK);
+  lua_close(L);
+}
+
+static int unheard(void)
+{
+  lua_State *L = new_vm(), *other = new_vm();
+  expect(L, "starts",
+         "trace = require('tecs.utils.profile').trace t = trace() return true");
+  expect(other, "another VM puts its own listener in the place",
+         "jit.attach(print, 'trace') jit.attach(print) " /* makes the table */
+         "debug.getregistry()._VMEVENTS[-1765235912] = function() end "
+         "return loadstring('return true')()");
+  expect(L, "that is said",
+         "local r = t:stop() t = trace() return #r.unheard == 1 and "
+         "r.unheard[1]:find('^the program has put its own listener'), "
+         "tostring(r.unheard[1])");
+  lua_close(other);
+  expect(L, "also when it was closed since",
+         "local r = t:stop() t = trace() return #r.unheard == 1 and "
+         "r.unheard[1]:find('^closed since: the program has put'), "
+         "tostring(r.unheard[1])");
+  other = new_vm();
+  lua_close(other);
+  expect(L, "the next session has nothing to say",
+         "return #t:stop().unheard == 0");
+  lua_close(L);
+  unheard_blocked();
+  return finish();
+}
+
 /* ---- forked: a child has no session ---- */
 
 static int forked(void)
@@ -268,6 +323,8 @@ int main(int argc, char **argv)
     return two();
   if (!strcmp(mode, "closed"))
     return closed();
+  if (!strcmp(mode, "unheard"))
+    return unheard();
   if (!strcmp(mode, "forked"))
     return forked();
   if (!strcmp(mode, "bare"))
