@@ -10,9 +10,19 @@ static const char *const sample_known[] = {"intervalMs", "stackDepth", "zone",
                                            "scope", NULL};
 static const char *const trace_known[] = {"includeBenign", NULL};
 
-static bool among(const char *name, const char *const *known)
+/* Is the string at that index the word?  Zero bytes count. */
+static bool is_word(const struct api *api, lua_State *L, int index,
+                    const char *word)
 {
-  while (*known && strcmp(*known, name))
+  size_t len;
+  const char *s = api->lua_tolstring(L, index, &len);
+  return len == strlen(word) && !memcmp(s, word, len);
+}
+
+static bool among(const struct api *api, lua_State *L, int index,
+                  const char *const *known)
+{
+  while (*known && !is_word(api, L, index, *known))
     known++;
   return *known != NULL;
 }
@@ -51,8 +61,7 @@ static bool check_table(const struct api *api, lua_State *L,
                     api->lua_typename(L, type));
   api->lua_pushnil(L);
   while (api->lua_next(L, 1)) {
-    if (api->lua_type(L, -2) != LUA_TSTRING ||
-        !among(api->lua_tolstring(L, -2, NULL), known))
+    if (api->lua_type(L, -2) != LUA_TSTRING || !among(api, L, -2, known))
       unknown_option(api, L, function, known);
     luaapi_pop(api, L, 1);
   }
@@ -118,8 +127,8 @@ static void scope_option(const struct api *api, lua_State *L,
                    "\"vm\" or \"process\""))
     return;
   const char *scope = api->lua_tolstring(L, -1, NULL);
-  o->process = !strcmp(scope, "process");
-  if (!o->process && strcmp(scope, "vm"))
+  o->process = is_word(api, L, -1, "process");
+  if (!o->process && !is_word(api, L, -1, "vm"))
     api->luaL_error(L,
                     "profile.sample: option 'scope' must be \"vm\" or "
                     "\"process\", not \"%s\"",

@@ -247,6 +247,8 @@ bad("zone: too long", "option 'zone' is too long", {zone = ("x"):rep(5000)})
 bad("zone: a zero byte", "option 'zone' holds a zero byte", {zone = "a\0b"})
 bad("scope: another word", "option 'scope' must be \"vm\" or \"process\", not \"thread\"",
   {scope = "thread"})
+bad("scope: a zero byte", "option 'scope' must be", {scope = "vm\0x"})
+bad("an option's name: a zero byte", "unknown option 'zone", {["zone\0x"] = "a"})
 bad("an unknown option", "unknown option 'interval' %(there are: intervalMs, stackDepth, zone, scope%)",
   {interval = 5})
 bad("an unknown key", "option names are strings, not a number", {5})
@@ -295,6 +297,7 @@ check(type(report.totalAborts) == "number" and report.totalAborts > 0 and
   report.totalAborts % 1 == 0, "totalAborts", report.totalAborts)
 check(type(report.blacklisted) == "number" and report.blacklisted >= 0, "blacklisted",
   report.blacklisted)
+check(#report.unheard == 0, "no VM is unheard", report.unheard[1])
 local rank, total, seen = {blacklist = 3, warn = 2, info = 1}, 0, {}
 sorted = true
 for i, r in ipairs(report.sites) do
