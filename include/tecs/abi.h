@@ -28,7 +28,7 @@
 #define TECS_ABI_MAGIC UINT64_C(0x1a47455353434554) /* "TECSSEG\x1a" */
 #define TECS_ABI_ENDIAN UINT32_C(0x01020304)
 #define TECS_ABI_MAJOR 1
-#define TECS_ABI_MINOR 2
+#define TECS_ABI_MINOR 3
 #define TECS_ABI_OLDEST 1 /* oldest major whose readers understand this */
 
 #define TECS_SLOTS 128          /* threads sampled at the same time */
@@ -50,6 +50,15 @@ enum tecs_reason {
   /* in state READY: the agent works, but did not do what TECS_AGENT asks for */
   TECS_REASON_BAD_ENV = 3,      /* it can't be understood */
   TECS_REASON_NO_COLLECTOR = 4, /* tecs-attach was not found or not started */
+};
+
+/* What is wrong with the setting that header.fault_at names (BAD_ENV). */
+enum tecs_fault {
+  TECS_FAULT_NONE = 0,     /* not told: before minor 3 */
+  TECS_FAULT_UNKNOWN = 1,  /* there is none of that name */
+  TECS_FAULT_VALUE = 2,    /* its value is missing, out of range or no value */
+  TECS_FAULT_NO_START = 3, /* all are good, but `start` is missing */
+  TECS_FAULT_TOO_LONG = 4, /* TECS_AGENT as a whole */
 };
 
 enum tecs_agent_flag {
@@ -76,7 +85,7 @@ struct tecs_section {
 };
 
 /* At offset 0.  Written by the agent before it is published, then constant
- * apart from state and reason. */
+ * apart from state, reason and, before reason, fault. */
 struct tecs_header {
   uint64_t magic; /* TECS_ABI_MAGIC, stored last */
   uint32_t endian;
@@ -92,11 +101,13 @@ struct tecs_header {
   uint64_t start_time; /* /proc/<pid>/stat field 22, clock ticks since boot */
   uint32_t cookie;     /* upper half of every tick's signal value */
   uint32_t section_count;
-  uint32_t state;  /* enum tecs_state */
-  uint32_t reason; /* enum tecs_reason */
-  uint32_t flags;  /* enum tecs_agent_flag */
-  uint32_t reserved32;
-  uint64_t reserved[3];
+  uint32_t state;     /* enum tecs_state */
+  uint32_t reason;    /* enum tecs_reason */
+  uint32_t flags;     /* enum tecs_agent_flag */
+  uint32_t fault;     /* enum tecs_fault */
+  uint32_t fault_at;  /* the setting, as bytes of TECS_AGENT's value */
+  uint32_t fault_len; /* at the program's start */
+  uint64_t reserved[2];
   char build[32]; /* version of the agent, NUL-terminated */
   struct tecs_section section[TECS_SECTIONS];
 };

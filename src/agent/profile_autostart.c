@@ -128,39 +128,56 @@ static bool is_output(const char *v)
   return strcmp(v, "-") != 0 && expand(v, &t);
 }
 
-static bool set(const char *word)
+static enum tecs_fault set(const char *word)
 {
   size_t len = strcspn(word, "=");
-  if (!word[len] || !word[len + 1])
-    return false;
   for (unsigned i = 0; i < KNOWN; i++) {
     if (strlen(known[i].name) != len || strncmp(known[i].name, word, len))
       continue;
     asked.value[i] = word + len + 1;
-    return known[i].is_good(asked.value[i]);
+    bool good = word[len] && word[len + 1] && known[i].is_good(asked.value[i]);
+    return good ? TECS_FAULT_NONE : TECS_FAULT_VALUE;
   }
-  return false;
+  return TECS_FAULT_UNKNOWN;
 }
 
-static bool parse(const char *settings, bool *start, bool *readable)
+static enum tecs_fault parse(const char *settings, bool *start, size_t *at,
+                             size_t *len)
 {
   struct text t = text_in(asked.settings, sizeof asked.settings);
   text_add(&t, settings);
-  bool ok = !t.cut, last = !*settings;
-  *start = *readable = false;
-  for (char *word = asked.settings; ok && !last;) {
-    size_t len = strcspn(word, ",");
-    last = !word[len];
-    word[len] = 0;
+  enum tecs_fault fault = t.cut ? TECS_FAULT_TOO_LONG : TECS_FAULT_NONE;
+  *start = false;
+  *at = *len = 0;
+  for (bool last = false; !fault && !last;) {
+    char *word = asked.settings + *at;
+    *len = strcspn(word, ",");
+    last = !word[*len];
+    word[*len] = 0;
     if (!strcmp(word, "start"))
       *start = true;
     else if (!strcmp(word, "readable"))
-      *readable = true;
+      asked.readable = true;
     else
-      ok = set(word);
-    word += len + 1;
+      fault = set(word);
+    if (!fault)
+      *at += *len + 1;
   }
-  return ok;
+  /* settings without `start` do nothing: said, rather than left to be found */
+  if (fault || *start || asked.readable)
+    return fault;
+  *at = *len = 0;
+  return TECS_FAULT_NO_START;
+}
+
+static void refuse(enum tecs_fault fault, size_t at, size_t len)
+{
+  if (agent_ready()) {
+    agent.shm.header->fault_at = (uint32_t)at;
+    agent.shm.header->fault_len = (uint32_t)len;
+    agent.shm.header->fault = fault;
+  }
+  notice(TECS_REASON_BAD_ENV);
 }
 
 /* prctl(2); fails where there is no Yama, and then nothing is needed.  Not
@@ -174,14 +191,14 @@ void profile_autostart_forked(void)
 void profile_autostart_read(void)
 {
   bool start;
+  size_t at, len;
   const char *settings = getenv("TECS_AGENT");
   if (!settings || !*settings)
     return;
-  /* settings without `start` do nothing: said, rather than left to be found */
-  bool ok = parse(settings, &start, &asked.readable);
+  enum tecs_fault fault = parse(settings, &start, &at, &len);
   profile_autostart_forked();
-  if (!ok || !(start || asked.readable))
-    notice(TECS_REASON_BAD_ENV);
+  if (fault)
+    refuse(fault, at, len);
   else if (start)
     atomic_release(&asked.armed, 1u);
 }
@@ -204,12 +221,17 @@ static bool expand(const char *pattern, struct text *t)
   return !t->cut;
 }
 
-static void compose(char **argv, const char *output, const char *pid)
+/* image: of which program in this process, and all its VMs (--vm). */
+static void compose(char **argv, const char *output, const char *image,
+                    const char *pid)
 {
   size_t argc = 0;
   argv[argc++] = "tecs-attach";
   argv[argc++] = "record";
   argv[argc++] = "--lines";
+  argv[argc++] = "--keep-own"; /* what this process wrote before an exec */
+  argv[argc++] = "--vm";
+  argv[argc++] = (char *)image;
   for (unsigned i = 0; i < KNOWN; i++) {
     const char *value = i == OUTPUT ? output : asked.value[i];
     if (!value)
@@ -222,18 +244,21 @@ static void compose(char **argv, const char *output, const char *pid)
 
 static enum tecs_reason start(void)
 {
-  char output[OUTPUT_MAX], pid[24], message[64];
+  char output[OUTPUT_MAX], image[24], pid[24], message[64];
   char *argv[ARGS_MAX] = {NULL};
   struct text out = text_in(output, sizeof output);
   struct text number = text_in(pid, sizeof pid);
+  struct text of = text_in(image, sizeof image);
   struct text why = text_in(message, sizeof message);
   struct collector *c;
   const char *pattern = asked.value[OUTPUT];
   if (!expand(pattern ? pattern : "tecs-%p.folded", &out))
     return TECS_REASON_BAD_ENV;
   text_add_number(&number, (uint64_t)getpid(), 10);
-  compose(argv, output, pid);
-  if (!sample_claim_autostart(&c))
+  text_add(&of, "0@");
+  text_add_number(&of, agent.cookie, 16);
+  compose(argv, output, image, pid);
+  if (!agent_ready() || !sample_claim_autostart(&c))
     return TECS_REASON_NONE; /* the game was faster */
   if (collector_start(c, argv, true, &why))
     return TECS_REASON_NONE;

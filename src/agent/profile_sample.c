@@ -55,18 +55,6 @@ static void free_ended_autostart(void)
   release();
 }
 
-bool sample_claim_autostart(struct collector **c)
-{
-  uint32_t id = place_take(&place);
-  if (!id)
-    return false;
-  struct text started = text_in(place.started, sizeof place.started);
-  text_add(&started, "by TECS_AGENT");
-  autostart_id = id;
-  *c = &running;
-  return true;
-}
-
 void sample_drop_autostart(void)
 {
   autostart_id = 0;
@@ -83,6 +71,29 @@ static bool held_outside(void)
   if (fd < 0 || fstat(fd, &st) || st.st_ino != agent.shm.inode)
     return false; /* the game closed it: the collector will find out */
   return fcntl(fd, F_OFD_GETLK, &range) == 0 && range.l_type != F_UNLCK;
+}
+
+/* Whoever starts a session from inside clears what steers it, not the
+ * collector: a pause right after the start must not be lost. */
+static void clear_steering(void)
+{
+  struct tecs_control *control = agent.shm.control;
+  atomic_set(&control->paused, 0u);
+  atomic_release(&control->stop, 0u);
+}
+
+bool sample_claim_autostart(struct collector **c)
+{
+  uint32_t id = place_take(&place);
+  if (!id)
+    return false;
+  struct text started = text_in(place.started, sizeof place.started);
+  text_add(&started, "by TECS_AGENT");
+  if (!held_outside())
+    clear_steering();
+  autostart_id = id;
+  *c = &running;
+  return true;
 }
 
 /* The collector of a session that was collected as garbage may still write. */
@@ -156,15 +167,11 @@ static void compose(struct command *c, const struct sample_options *o,
   c->argv[c->argc] = NULL;
 }
 
-/* Whoever starts a session from inside clears what steers it, not the
- * collector: a pause right after the start must not be lost. */
 static bool start(const struct sample_options *o, uint64_t g, struct text *why)
 {
   struct command c;
-  struct tecs_control *control = agent.shm.control;
   compose(&c, o, g);
-  atomic_set(&control->paused, 0u);
-  atomic_release(&control->stop, 0u);
+  clear_steering();
   return collector_start(&running, c.argv, false, why);
 }
 

@@ -80,6 +80,7 @@ struct options {
   const char *format; /* NULL: by the output's suffix */
   const char *aborts; /* record: file of the trace-abort table; NULL: none */
   bool benign, samples, by_cost;
+  bool keep_own;    /* from the agent: what the process wrote before an exec */
   bool from_inside; /* the agent has started us for the program itself */
   uint64_t vm;      /* then: its VM, 0: all; */
   uint32_t cookie;  /* and of which image, that is which segment */
@@ -229,6 +230,8 @@ enum result reach_process(pid_t pid, struct target **out, struct error *e);
 enum result reach_open(pid_t pid, bool launched, uint64_t wait_ns,
                        struct target **out, struct error *e);
 bool reach_stopped(struct target *t);
+/* When the process began (exec does not begin it anew): CLOCK_REALTIME. */
+uint64_t reach_started_ns(struct target *t);
 /* --inject (inject.c): loads the agent into a process that has none, and says
  * so. */
 enum result inject_into(struct target *t, const struct options *o,

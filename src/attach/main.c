@@ -42,7 +42,7 @@ int main(int argc, char **argv)
     return STATUS_USAGE;
   }
   int status = run(&o);
-  if (o.from_inside) /* we are nobody's child there */
+  if (o.from_inside && !o.keep_own) /* we are nobody's child there */
     say("status %d", status);
   return status;
 }

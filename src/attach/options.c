@@ -184,6 +184,7 @@ const struct option_row options_table[] = {
          "children too: all that come from the process, split by process: a "
          "root frame comm/pid"),
     CALL(VERB_RECORD, 0, "vm", "ADDRESS@COOKIE", set_vm, NULL),
+    FLAG(VERB_RECORD, 0, "keep-own", keep_own, true, NULL),
     CALL(VERB_RECORD, 0, "mode", "MODE", set_mode,
          "cpu: threads on a CPU; wall: all threads, sleeping ones marked "
          "[idle] (cpu)"),

@@ -25,12 +25,22 @@ static uint64_t clock_ns(clockid_t id)
 }
 
 /* proc(5): starttime counts clock ticks since boot. */
-static bool young(struct target *t)
+static uint64_t age_ns(struct target *t)
 {
   long hz = sysconf(_SC_CLK_TCK);
   uint64_t start = target_start_time(t) * (UNITS_S / (uint64_t)hz);
   uint64_t now = clock_ns(CLOCK_BOOTTIME);
-  return now < start + REACH_YOUNG;
+  return now > start ? now - start : 0;
+}
+
+static bool young(struct target *t)
+{
+  return age_ns(t) < REACH_YOUNG;
+}
+
+uint64_t reach_started_ns(struct target *t)
+{
+  return clock_ns(CLOCK_REALTIME) - age_ns(t);
 }
 
 bool reach_stopped(struct target *t)

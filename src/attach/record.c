@@ -130,6 +130,8 @@ static enum result write_profile(struct record *r)
   struct error *e = &r->job.error;
   enum result res = output_collapsed(r->profile, &text);
   r->out = NULL;
+  if (r->o->keep_own && r->job.target)
+    output_file_keep_since(out, reach_started_ns(r->job.target));
   if (res == RESULT_OK) {
     res = output_file_finish(out, &text, e);
   } else {

@@ -6,6 +6,8 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "attach/attach_internal.h"
@@ -42,16 +44,78 @@ static const char *state_text(const struct tecs_header *h)
              : "off: it got no memory at start";
 }
 
+/* Any bytes, on one line. */
+static void add_plain(struct strbuf *b, const char *text, size_t len)
+{
+  for (; len; text++, len--) {
+    char c = (unsigned char)*text < 32 || *text == 127 ? '?' : *text;
+    strbuf_add(b, &c, 1);
+  }
+}
+
+/* What is good for the setting (agent/profile_autostart.c). */
+static const char *good_values(const char *setting, size_t len)
+{
+  static const struct {
+    const char *name, *text;
+  } all[] = {
+      {"interval", "100us to 60s; a bare number is milliseconds"},
+      {"duration", "more than 0 to 8760h; a bare number is seconds"},
+      {"depth", "1 to 4096 frames"},
+      {"zone", "what zone paths begin with"},
+      {"output", "a file, %p in its name for the process id and %% for a per "
+                 "cent sign; stdout is the program's own"},
+  };
+  for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    size_t n = strlen(all[i].name);
+    if (n <= len && !memcmp(all[i].name, setting, n) &&
+        (n == len || setting[n] == '='))
+      return all[i].text;
+  }
+  return NULL;
+}
+
+static void fault_text(struct status_text *s, uint32_t fault, const char *word,
+                       size_t len)
+{
+  const char *good = good_values(word, len);
+  if (fault == TECS_FAULT_NO_START)
+    LINE(s, ": `start` is missing");
+  else if (fault == TECS_FAULT_TOO_LONG)
+    LINE(s, ": it is longer than 2047 bytes");
+  if (fault != TECS_FAULT_UNKNOWN && fault != TECS_FAULT_VALUE)
+    return;
+  LINE(s, ": '");
+  add_plain(&s->text, word, len);
+  if (fault == TECS_FAULT_UNKNOWN)
+    LINE(s, "' is no setting (there are: start, readable, interval, duration, "
+            "depth, zone, output)");
+  else
+    LINE(s, "' is refused%s%s%s", good ? " (" : "", good ? good : "",
+         good ? ")" : "");
+}
+
+/* The setting lies in the environment that the program was started with, which
+ * it may have overwritten since. */
+static void bad_setting(struct status_text *s, const struct tecs_header *h)
+{
+  char *value = target_variable(target_pid(s->target), "TECS_AGENT");
+  size_t len = value ? strlen(value) : 0;
+  LINE(s, "agent.notice: TECS_AGENT is not understood, so nothing was started");
+  if (h->fault_at <= len && h->fault_len <= len - h->fault_at && value)
+    fault_text(s, h->fault, value + h->fault_at, h->fault_len);
+  LINE(s, "; try TECS_AGENT=\"start,interval=1ms,duration=5s,output=FILE\"\n");
+  free(value);
+}
+
 /* In state READY: what the agent was asked for and did not do. */
-static const char *notice_text(const struct tecs_header *h)
+static void notice_line(struct status_text *s, const struct tecs_header *h)
 {
   if (h->reason == TECS_REASON_BAD_ENV)
-    return "TECS_AGENT is not understood, so nothing was started; try "
-           "TECS_AGENT=\"start,interval=1ms,duration=5s,output=FILE\"";
+    bad_setting(s, h);
   if (h->reason == TECS_REASON_NO_COLLECTOR)
-    return "TECS_AGENT asks for a session, but " ATTACH_NAME
-           " was not found or not started; set TECS_ATTACH to its path";
-  return NULL;
+    LINE(s, "agent.notice: TECS_AGENT asks for a session, but " ATTACH_NAME
+            " was not found or not started; set TECS_ATTACH to its path\n");
 }
 
 static void agent_lines(struct status_text *s)
@@ -70,8 +134,7 @@ static void agent_lines(struct status_text *s)
              "are not seen; VMs are found in samples; names of code that was "
              "loaded before come from what is left of it"
            : "from the program's start");
-  if (notice_text(h))
-    LINE(s, "agent.notice: %s\n", notice_text(h));
+  notice_line(s, h);
 }
 
 static const char *found_text(uint32_t found)
@@ -209,15 +272,6 @@ static void sessions_lines(struct status_text *s)
   session_line(s, SESSION_TRACE, "trace");
 }
 
-/* A thread may be called anything. */
-static void add_name(struct strbuf *b, const char *name)
-{
-  for (; *name; name++) {
-    char c = (unsigned char)*name < 32 || *name == 127 ? '?' : *name;
-    strbuf_add(b, &c, 1);
-  }
-}
-
 static void thread_line(struct status_text *s, pid_t tid)
 {
   char comm[16], state = target_thread_state(s->target, tid);
@@ -225,7 +279,7 @@ static void thread_line(struct status_text *s, pid_t tid)
     return; /* gone */
   target_thread_comm(s->target, tid, comm);
   LINE(s, "thread.%d: %c ", (int)tid, state);
-  add_name(&s->text, comm);
+  add_plain(&s->text, comm, strlen(comm));
   if (target_thread_blocks(s->target, tid, SIGURG))
     LINE(s, " (blocks SIGURG: not sampled)");
   LINE(s, "\n");
@@ -349,7 +403,7 @@ static enum result compose(struct status_text *s, struct error *e)
   if (r == RESULT_NOAGENT)
     reach_why_no_agent(s->target, &s->no_agent);
   LINE(s, "process: %d ", (int)target_pid(s->target));
-  add_name(&s->text, comm);
+  add_plain(&s->text, comm, strlen(comm));
   LINE(s, "\n");
   agent_lines(s);
   vms_lines(s);

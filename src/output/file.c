@@ -14,11 +14,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "output/output.h"
 
 #define TEMP_TRIES 100
+#define NUMBERS_MAX 10000
 
 struct output_file {
   char *path; /* for messages */
@@ -27,6 +29,7 @@ struct output_file {
   int dir;
   int fd;      /* written directly, or the temporary file; -1: none */
   mode_t mode; /* of the file that is replaced; 0: there is none */
+  uint64_t keep_since_ns; /* 0: whatever is there is replaced */
 };
 
 static bool stdout_was_closed;
@@ -214,6 +217,11 @@ enum result output_file_open(const char *path, struct output_file **out,
   return RESULT_OK;
 }
 
+void output_file_keep_since(struct output_file *f, uint64_t since_ns)
+{
+  f->keep_since_ns = since_ns;
+}
+
 bool output_file_reader_gone(const struct output_file *f)
 {
   struct pollfd p = {.fd = f->fd, .events = POLLOUT};
@@ -263,6 +271,54 @@ static int keep_mode(const struct output_file *f)
   return fchmod(f->fd, f->mode) ? errno : 0;
 }
 
+/* The nth name: `1.folded`, `1.2.folded`, `1.3.folded`. */
+static void numbered(const struct output_file *f, unsigned n, char *name,
+                     size_t size)
+{
+  const char *dot = strrchr(f->base, '.');
+  size_t stem =
+      dot && dot != f->base ? (size_t)(dot - f->base) : strlen(f->base);
+  if (n == 1)
+    snprintf(name, size, "%s", f->base);
+  else
+    snprintf(name, size, "%.*s.%u%s", (int)stem, f->base, n, f->base + stem);
+}
+
+/* RENAME_NOREPLACE (renameat2(2)), which not all file systems know. */
+static int rename_to_free(const struct output_file *f, const char *name)
+{
+  enum { NOREPLACE = 1 };
+  if (!syscall(SYS_renameat2, f->dir, f->temp, f->dir, name, NOREPLACE))
+    return 0;
+  if (errno != EINVAL && errno != ENOSYS)
+    return errno;
+  return renameat(f->dir, f->temp, f->dir, name) ? errno : 0;
+}
+
+static bool is_older(const struct stat *st, uint64_t ns)
+{
+  return (uint64_t)st->st_mtim.tv_sec * 1000000000u +
+             (uint64_t)st->st_mtim.tv_nsec <
+         ns;
+}
+
+static int put_in_place(const struct output_file *f)
+{
+  char name[NAME_MAX + 1];
+  struct stat st;
+  int err = EEXIST;
+  if (!f->keep_since_ns)
+    return renameat(f->dir, f->temp, f->dir, f->base) ? errno : 0;
+  for (unsigned n = 1; n <= NUMBERS_MAX && err == EEXIST; n++) {
+    numbered(f, n, name, sizeof name);
+    if (fstatat(f->dir, name, &st, AT_SYMLINK_NOFOLLOW))
+      err = errno == ENOENT ? rename_to_free(f, name) : errno;
+    else if (S_ISREG(st.st_mode) && is_older(&st, f->keep_since_ns))
+      err = renameat(f->dir, f->temp, f->dir, name) ? errno : 0;
+  }
+  return err;
+}
+
 static int write_regular(struct output_file *f, const struct strbuf *b)
 {
   int err = create_temp(f);
@@ -271,8 +327,8 @@ static int write_regular(struct output_file *f, const struct strbuf *b)
   err = keep_mode(f);
   if (!err)
     err = write_and_close(f, b);
-  if (!err && renameat(f->dir, f->temp, f->dir, f->base))
-    err = errno;
+  if (!err)
+    err = put_in_place(f);
   if (err)
     remove_temp(f);
   return err;

@@ -6,6 +6,7 @@
 #define OUTPUT_OUTPUT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "profile/profile.h"
 #include "util/error.h"
@@ -49,6 +50,10 @@ void output_guard_standard_fds(void);
 struct output_file;
 enum result output_file_open(const char *path, struct output_file **out,
                              struct error *e); /* NULL or "-": stdout */
+/* What was written there since then (CLOCK_REALTIME) is not replaced: the
+ * result goes to the next free number, FILE.2, FILE.3 and so on, with the
+ * number in front of the name's last suffix.  For regular files alone. */
+void output_file_keep_since(struct output_file *f, uint64_t since_ns);
 /* A pipe that nobody reads any more: the result has no use. */
 bool output_file_reader_gone(const struct output_file *f);
 /* Writes everything and closes.  END: the reader of a pipe has gone.  Frees

@@ -47,13 +47,30 @@ pid_t target_parent(pid_t pid)
   return proc_stat_read(AT_FDCWD, path, &st) ? st.ppid : 0;
 }
 
-bool target_started_with(pid_t pid, const char *variable)
+static char *read_environment(pid_t pid, size_t *len)
 {
   char path[32];
+  snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
+  return proc_slurp(AT_FDCWD, path, len);
+}
+
+char *target_variable(pid_t pid, const char *name)
+{
+  size_t len, n = strlen(name);
+  char *value = NULL, *text = read_environment(pid, &len);
+  for (size_t at = 0; text && at + n < len && !value;
+       at += strlen(text + at) + 1)
+    if (!strncmp(text + at, name, n) && text[at + n] == '=')
+      value = strdup(text + at + n + 1);
+  free(text);
+  return value;
+}
+
+bool target_started_with(pid_t pid, const char *variable)
+{
   size_t len, n = strlen(variable);
   bool found = false;
-  snprintf(path, sizeof path, "/proc/%d/environ", (int)pid);
-  char *text = proc_slurp(AT_FDCWD, path, &len);
+  char *text = read_environment(pid, &len);
   for (size_t at = 0; text && at + n < len && !found;
        at += strlen(text + at) + 1)
     found = strcmp(text + at, variable) == 0;

@@ -180,6 +180,11 @@ pid_t target_newest_pid(void);
  * it can't be read, also for a moment within exec. */
 bool target_started_with(pid_t pid, const char *variable);
 
+/* The value of a variable in the environment that the process was started with,
+ * as target_started_with; to be freed.  NULL: there is none, it can't be read,
+ * or no memory. */
+char *target_variable(pid_t pid, const char *name);
+
 /* ---- what runs in it ---- */
 /* A descriptor (O_RDWR) of the agent's segment.  NOAGENT: it is not loaded;
  * PERM with the cure otherwise. */

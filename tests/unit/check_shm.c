@@ -45,6 +45,10 @@ static void list_segment(void)
   FIELD(tecs_header, section_count);
   FIELD(tecs_header, state);
   FIELD(tecs_header, reason);
+  FIELD(tecs_header, flags);
+  FIELD(tecs_header, fault);
+  FIELD(tecs_header, fault_at);
+  FIELD(tecs_header, fault_len);
   FIELD(tecs_header, build);
   FIELD(tecs_header, section);
   SIZE(tecs_section);
