@@ -285,12 +285,13 @@ struct tecs_sample {
   uint8_t vm_count;
   uint16_t lua_count;
   uint16_t zone_count;
-  uint16_t native_count;   /* TECS_NATIVE_ADDRS */
-  uint32_t stack_len;      /* TECS_NATIVE_STACK: bytes, a multiple of 8 */
-  uint32_t outer_len;      /* the same of the stack that was left for a signal
-                              handler's alternate one; 0: none was */
-  uint64_t stack_base;     /* address of the first of stack_len */
-  uint64_t outer_base;     /* and of outer_len, which follow them */
+  uint16_t native_count; /* TECS_NATIVE_ADDRS */
+  uint32_t stack_len;    /* TECS_NATIVE_STACK: bytes, a multiple of 8 */
+  uint32_t outer_len;    /* the same of the stack that was left for a signal
+                            handler's alternate one; 0: none was */
+  uint64_t stack_base;   /* address of the first of stack_len: at rsp, or up to
+                            128 bytes below it, the red zone */
+  uint64_t outer_base;   /* and of outer_len, which follow them */
   uint64_t reg[TECS_REGS]; /* at the interruption */
 };
 

@@ -13,6 +13,12 @@ enum {
   STACK_MAX = 131072,  /* bytes of native stack, whatever is asked */
   STACK_LEAST = 16384, /* where the ring has no room for more */
   CFRAME_SPARE = 64,   /* entries that vmcore keeps for C frames */
+  /* Bytes below rsp that are the function's own (System V ABI for
+   * AMD64, 3.2.2); the kernel delivers no signal into them.  Compilers take
+   * them for granted in their tables: in the middle of an epilogue GCC's still
+   * say of the registers that were popped already that they are where they were
+   * pushed. */
+  RED_ZONE = 128,
 };
 
 /* ---- parts of the sample ---- */
@@ -51,23 +57,38 @@ static uint32_t least(uint32_t a, uint32_t b)
   return a < b ? a : b;
 }
 
-/* Bytes of stack to copy from sp on. */
+/* Where the copy of a stack begins. */
+static uint64_t copied_from(uint64_t sp)
+{
+  sp &= ~UINT64_C(7);
+  return sp > RED_ZONE ? sp - RED_ZONE : sp;
+}
+
+/* Bytes of stack to copy from there on. */
 static uint32_t stack_bytes(const struct tecs_control *control, uint64_t sp,
                             uint64_t hi)
 {
   uint64_t want = atomic_get(&control->stack_max);
-  uint64_t have = (hi - (sp & ~UINT64_C(7))) & ~UINT64_C(7);
+  uint64_t have = (hi - copied_from(sp)) & ~UINT64_C(7);
   if (atomic_get(&control->flags) & TECS_CONTROL_NO_STACK)
     return 0;
   want = want < STACK_MAX ? want & ~UINT64_C(7) : STACK_MAX;
   return (uint32_t)(have < want ? have : want);
 }
 
-static uint32_t copy_stack(struct capture *c, uint8_t *at, uint64_t base,
-                           uint32_t len, uint64_t hi)
+/* At most len bytes, without the red zone where that cannot be read; *base: the
+ * first one's address. */
+static uint32_t copy_stack(struct capture *c, uint8_t *at, uint64_t sp,
+                           uint32_t len, uint64_t hi, uint64_t *base)
 {
-  uint32_t got = (uint32_t)c->host->copy(c, at, base, len) & ~7u;
-  if (got == len && base + len < hi)
+  *base = copied_from(sp);
+  uint32_t got = (uint32_t)c->host->copy(c, at, *base, len) & ~7u;
+  if (got < len && *base + got <= sp) {
+    len -= least(len, RED_ZONE);
+    *base = sp & ~UINT64_C(7);
+    got = (uint32_t)c->host->copy(c, at, *base, len) & ~7u;
+  }
+  if (got == len && *base + len < hi)
     c->flags |= TECS_SAMPLE_STACK_CUT;
   return got;
 }
@@ -76,13 +97,11 @@ static void put_stacks(struct capture *c, struct tecs_sample *r, uint8_t *at,
                        const struct moment *mo, uint32_t len, uint32_t outer)
 {
   r->native_form = TECS_NATIVE_STACK;
-  r->stack_base = mo->sp & ~UINT64_C(7);
-  r->stack_len = copy_stack(c, at, r->stack_base, len, mo->stack_hi);
+  r->stack_len = copy_stack(c, at, mo->sp, len, mo->stack_hi, &r->stack_base);
   if (!outer)
     return;
-  r->outer_base = mo->vm_sp & ~UINT64_C(7);
-  r->outer_len =
-      copy_stack(c, at + r->stack_len, r->outer_base, outer, mo->vm_stack_hi);
+  r->outer_len = copy_stack(c, at + r->stack_len, mo->vm_sp, outer,
+                            mo->vm_stack_hi, &r->outer_base);
 }
 
 static bool write_sample(struct capture *c, const struct moment *mo,

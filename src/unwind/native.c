@@ -174,6 +174,15 @@ static bool goes_nowhere(const struct unwinder *u, uint64_t ip, uint64_t cfa)
          (!unwind_stack_word(u, cfa - 8, &ret) || ret != ip);
 }
 
+/* The last instruction of _Unwind_RaiseException jumps by a register when the
+ * stack pointer is the catching frame's already (__builtin_eh_return). */
+static bool goes_up(const struct unwinder *u, uint64_t cfa)
+{
+  uint64_t sp = u->reg[DWARF_RSP];
+
+  return cfa > sp || (u->exact && cfa == sp);
+}
+
 static void take_saved(struct unwinder *u, unw_cursor_t *c)
 {
   unw_word_t val[sizeof saved];
@@ -212,7 +221,7 @@ enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
   if (r == 0)
     return STEP_END;
   if (unw_get_reg(&c, UNW_REG_IP, &ip) < 0 ||
-      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || sp <= u->reg[DWARF_RSP] ||
+      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || !goes_up(u, sp) ||
       goes_nowhere(u, ip, sp))
     goto fail;
   if (ip == 0)

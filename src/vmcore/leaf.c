@@ -163,18 +163,47 @@ static bool before_fetch(struct vm_walk *w)
   return false;
 }
 
+/* BASE is moved down from a vararg frame, whose link PC still has (BC_RETV). */
+static bool left_vararg(struct vm_walk *w, uint64_t frame, uint64_t PC)
+{
+  uint64_t vararg = frame + (PC & ~UINT64_C(7));
+  return (PC & 7) == FRAME_VARG && base_in_stack(w, vararg + 8) &&
+         frame_link(w, vararg) == PC &&
+         frame_func(w, vararg) == frame_func(w, frame);
+}
+
 /* A return fetches the frame's link into PC before it takes the frame down: on
  * the way to C it turns the link's lowest bit (vm_return), for a continuation
  * it clears the type (cont_dispatch).  A vararg frame is left for the one below
- * first (BC_RETV). */
+ * first. */
 static bool returns_by_link(struct vm_walk *w, uint64_t frame, uint64_t PC)
 {
   uint64_t link = frame_link(w, frame);
   if (PC >= LINK_MAX || !PC)
     return false;
+  if (left_vararg(w, frame, PC))
+    return true;
   if ((link & 3) == 0)
     return (PC & 7) == FRAME_VARG;
   return (PC | 1) == (link | 1) || PC == (link & ~UINT64_C(7));
+}
+
+/* Base of the Lua function that a builtin at `base` is returning to, where that
+ * was called with a continuation: by a trace that is stitched, or as a
+ * metamethod.  Its results may have taken its frame (coroutine.resume puts true
+ * upon the link): PC has that.  0: it does not return so. */
+static uint64_t continuing(struct vm_walk *w, uint64_t base, uint64_t PC,
+                           uint64_t *pc)
+{
+  uint64_t type = PC & 7, caller = base - (PC & ~UINT64_C(7));
+  uint64_t link = frame_link(w, base - 8);
+  if (PC >= LINK_MAX || PC < 8 || link == PC ||
+      (type && (type & ~UINT64_C(1)) != FRAME_CONT) ||
+      !base_in_stack(w, caller))
+    return 0;
+  uint64_t pt = frame_proto(w, caller - 8);
+  *pc = frame_contpc(w, base - 8);
+  return pt && *pc && pc_in_proto(w, pt, *pc) ? caller : 0;
 }
 
 /* The pc at which the function at `base` goes on after a metamethod of its,
@@ -217,6 +246,13 @@ bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
       w->vm.rule = 2;
       return true;
     }
+    uint64_t caller = pt ? 0 : continuing(w, base, PC, pc);
+    if (caller) {
+      w->vm.rule = 10;
+      *f = caller - 8;
+      return true;
+    }
+    *pc = 0;
     *f = frame;
     if (builtin || (pt && returns_by_link(w, frame, PC))) {
       w->vm.rule = builtin ? 3 : 10;

@@ -2,13 +2,15 @@
  *
  * A Lua stack that is being moved: L->stack is the new one already, L->base
  * still points into the old one until the new slots are cleared (lj_state.c,
- * resizestack).
+ * resizestack).  Before that the allocator copies the slots and frees the old
+ * place, which it then writes into (lj_alloc.c, lj_alloc_realloc).
  */
 #include "vmcore/walk_internal.h"
 
 enum {
   WORDS_SEARCHED = 1024,
   FRAMES_CHECKED = 4096,
+  SLOTS_COMPARED = 65536, /* lj_def.h, LJ_STACK_MAX */
 };
 
 /* Are there functions from frame f down to the bottom? */
@@ -63,4 +65,50 @@ uint64_t moved_base(struct vm_walk *w, uint64_t base)
     p += 8;
   }
   return found ? found : base;
+}
+
+/* ---- the copy ---- */
+
+/* Is `copy` that of w->L's stack?  The dummy frame at the bottom names the
+ * thread (lj_state.c, stack_init); whatever the allocator left alone is the
+ * same. */
+static bool is_copy(struct vm_walk *w, uint64_t copy)
+{
+  uint64_t stack = thread_stack(w, w->L);
+  uint64_t top = vm_load8(w->mem, w->L + w->lay->L_top);
+  uint64_t bytes = top - stack;
+  uint32_t faults = w->mem->faults;
+  if (!vm_plausible(copy) || (copy & 7) || top < stack ||
+      bytes <= FREED_BYTES || bytes > 8 * SLOTS_COMPARED ||
+      copy - stack < bytes || stack - copy < bytes)
+    return false;
+  uint64_t dummy = vm_load8(w->mem, copy);
+  if ((w->lay->gc64 ? dummy & VM_GCV_MASK : (uint32_t)dummy) != w->L)
+    return false;
+  for (uint64_t at = FREED_BYTES; at < bytes; at += 8)
+    if (vm_load8(w->mem, stack + at) != vm_load8(w->mem, copy + at) ||
+        w->mem->faults != faults)
+      return false;
+  return true;
+}
+
+static bool take_copy(struct vm_walk *w, uint64_t copy)
+{
+  if (!is_copy(w, copy))
+    return false;
+  w->freed = thread_stack(w, w->L);
+  w->copy = copy;
+  return true;
+}
+
+bool find_copy(struct vm_walk *w)
+{
+  for (unsigned i = 0; w->reg && i < TECS_REGS; i++)
+    if (take_copy(w, w->reg[i]))
+      return true;
+  uint64_t p = w->sp & ~UINT64_C(7);
+  for (unsigned i = 0; i < WORDS_SEARCHED && p < w->vm.cframe; i++, p += 8)
+    if (take_copy(w, vm_load8(w->mem, p)))
+      return true;
+  return false;
 }

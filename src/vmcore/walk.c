@@ -385,25 +385,42 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   return leaf_saved(w, f, pc);
 }
 
-void vm_walk_frames(struct vm_walk *w)
+/* Innermost VM first: false, with vm.error, when not all could be read. */
+static bool walk_all(struct vm_walk *w)
 {
   uint64_t f = 0, pc = 0;
   w->count = 0;
   w->overlay_count = 0;
   w->trace_frame = 0;
+  w->vm.error = TECS_WALK_OK;
+  w->vm.rule = 0;
+  w->cframe = vm_live_cframe(w, &w->L);
+  if (!w->cframe)
+    return fail(w, TECS_WALK_NO_THREAD);
+  w->vm.L = w->L;
+  w->vm.cframe = w->cframe;
+  return find_leaf(w, &f, &pc) && walk_stack(w, f, pc) && walk_resumers(w);
+}
+
+/* Did the walk end on a stack that is no more?  C code runs meanwhile. */
+static bool stack_is_freed(struct vm_walk *w)
+{
+  return w->reg && w->L == w->vm.L && w->vm.error != TECS_WALK_OK &&
+         w->vm.error < TECS_WALK_NO_SNAPSHOT &&
+         w->vm.vm_class == TECS_CLASS_C && find_copy(w);
+}
+
+void vm_walk_frames(struct vm_walk *w)
+{
   w->misfit = false;
+  w->freed = w->copy = 0;
   memset(&w->vm, 0, sizeof w->vm);
   w->vm.g = w->g;
   w->vm.vmstate = (int32_t)vm_load4(w->mem, w->g + w->lay->g_vmstate);
-  w->cframe = vm_live_cframe(w, &w->L);
-  if (!w->cframe) {
-    fail(w, TECS_WALK_NO_THREAD);
-    return;
-  }
-  w->vm.L = w->L;
-  w->vm.cframe = w->cframe;
-  if (!find_leaf(w, &f, &pc) || !walk_stack(w, f, pc) || !walk_resumers(w))
+  if (!walk_all(w) && (!stack_is_freed(w) || !walk_all(w)))
     emit_rest_of_cframes(w);
+  if (!w->vm.L)
+    return;
   w->L = w->vm.L;
   remember_stack(w);
 }

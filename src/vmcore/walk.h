@@ -52,6 +52,8 @@ struct vm_walk {
   uint64_t trace_frame; /* link slot that jit_base stands for, 0: no trace */
   struct vm_overlay overlay[VM_OVERLAY_MAX];
   unsigned overlay_count;
+  uint64_t freed, copy; /* a Lua stack that was freed, and where it is copied;
+                           0: none */
 };
 
 /* Innermost C frame of VM g when it runs on the native stack [sp, stack_hi),

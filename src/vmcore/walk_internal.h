@@ -18,6 +18,10 @@ enum {
   HELPER_WORDS = 4,   /* that the interpreter's own subroutines push */
   RULE_MOVED = 8,     /* vm.rule: the Lua stack is being moved */
   RULE_SWITCHING = 9, /* vm.rule: between two coroutines */
+  /* Bytes that an allocator writes into a block that is freed: lj_alloc.c's
+   * struct tree_chunk has fd, bk, child[2], parent and bindex there; the C
+   * library's have less. */
+  FREED_BYTES = 48,
 };
 
 /* lj_frame.h: type bits of a link. */
@@ -51,6 +55,10 @@ bool leaf_direct_call(struct vm_walk *w, uint64_t *f, uint64_t *pc);
  * vm.error. */
 bool leaf_in_trace(struct vm_walk *w, uint64_t *f, uint64_t *pc);
 
+/* The allocator has copied w->L's stack and freed it, but L->stack does not say
+ * so yet: finds the copy, from which the freed slots are read from now on.
+ * false: no such place. */
+bool find_copy(struct vm_walk *w);
 /* Where L->base will point when the stack that is being moved is in its place;
  * outside of the stack: not found. */
 uint64_t moved_base(struct vm_walk *w, uint64_t base);
@@ -80,6 +88,8 @@ static inline uint64_t slot_read(struct vm_walk *w, uint64_t addr)
   for (unsigned i = 0; i < w->overlay_count; i++)
     if (w->overlay[i].addr == addr)
       return w->overlay[i].value;
+  if (w->copy && addr - w->freed < FREED_BYTES)
+    addr = addr - w->freed + w->copy;
   return vm_load8(w->mem, addr);
 }
 

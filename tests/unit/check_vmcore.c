@@ -154,6 +154,10 @@ static int resume_then_probe(lua_State *L)
   return probe(L);
 }
 
+static int probe_freed(lua_State *L);
+static int probe_continued(lua_State *L);
+static int probe_vararg(lua_State *L);
+
 static lua_State *new_vm(void)
 {
   lua_State *L = luaL_newstate();
@@ -167,6 +171,9 @@ static lua_State *new_vm(void)
   lua_register(L, "resume_from_c", resume_from_c);
   lua_register(L, "call_on_thread", call_on_thread);
   lua_register(L, "resume_then_probe", resume_then_probe);
+  lua_register(L, "probe_freed", probe_freed);
+  lua_register(L, "probe_continued", probe_continued);
+  lua_register(L, "probe_vararg", probe_vararg);
   return L;
 }
 
@@ -443,6 +450,135 @@ START_TEST(test_depth_is_cut_and_said)
   ck_assert_int_eq(walk.vm.error, TECS_WALK_DEPTH);
   ck_assert_str_eq(got, "C 1@2 1@3 1@3 1@3 1@3 1@3 1@3 1@3 1@3 | | ");
   lua_close(L);
+}
+END_TEST
+
+/* ---- instants at which the VM is not in order ---- */
+
+/* What lj_alloc.c leaves in a freed block: lists, a tree, its index. */
+static const uint64_t freed_words[6] = {
+    0x7f0000001000, 0x7f0000002000, 0, 0, 0x7f0000003000, 1};
+static bool copy_differs;
+
+/* probe_freed(): as if realloc had copied this thread's stack, freed it, and
+ * was about to return (lj_state.c, resizestack).  The copy is where a callee
+ * saved rbx, or in it. */
+static int probe_freed(lua_State *L)
+{
+  static uint64_t copy[1024];
+  uint64_t reg[TECS_REGS] = {0};
+  uint64_t *stack = (uint64_t *)vm_ref(&mem, lay, (uint64_t)L + lay->L_stack);
+  uint64_t top = vm_load8(&mem, (uint64_t)L + lay->L_top);
+  size_t size = top - (uint64_t)stack;
+  ck_assert_uint_ge(size, sizeof freed_words + 8);
+  ck_assert_uint_le(size, sizeof copy);
+  memcpy(copy, stack, size);
+  set_up_walk(L);
+  walk.reg = reg;
+  reg[3] = (uint64_t)copy;
+  copy[size / 8 - 1] ^= copy_differs;
+  memcpy(stack, freed_words, sizeof freed_words);
+  vm_walk_frames(&walk);
+  write_frames();
+  copy[size / 8 - 1] ^= copy_differs;
+  memcpy(stack, copy, size);
+  return 0;
+}
+
+static const char in_small_stack[] = "local function body(a, b, c)\n"
+                                     " local d, e, f = a, b, c\n"
+                                     " probe_freed(d, e, f) return 1\n" /* 3 */
+                                     "end\n"
+                                     "local co = coroutine.wrap(body)\n"
+                                     "co(1, 2, 3) return 1\n"; /* 6 */
+
+START_TEST(test_a_stack_that_was_copied_and_freed)
+{
+  copy_differs = false;
+  expect(in_small_stack, "C 1@3 | B 0@6 | ");
+}
+END_TEST
+
+/* What is no copy is not taken for one. */
+START_TEST(test_a_freed_stack_without_a_copy)
+{
+  lua_State *L = new_vm();
+  copy_differs = true;
+  ck_assert_msg(!luaL_dostring(L, in_small_stack), "%s", lua_tostring(L, -1));
+  ck_assert_int_ne(walk.vm.error, TECS_WALK_OK);
+  lua_close(L);
+}
+END_TEST
+
+static uint64_t link_at(uint64_t base)
+{
+  uint64_t slot = vm_load8(&mem, base - 8);
+  return lay->gc64 ? slot : slot >> 32;
+}
+
+/* In the interpreter, with BASE and PC in their registers. */
+static void walk_in_asm(lua_State *L, uint64_t base, uint64_t PC)
+{
+  static uint64_t reg[TECS_REGS];
+  set_up_walk(L);
+  reg[1] = base;
+  reg[3] = PC;
+  reg[TECS_REG_RIP] = walk.asm_lo + 16;
+  walk.reg = reg;
+  vm_walk_frames(&walk);
+  write_frames();
+}
+
+/* probe_continued(): a builtin that was called with a continuation has put
+ * true upon its link (vm_x64.dasc, coroutine_resume_wrap), which PC still has:
+ * whole, then as vm_return and cont_dispatch change it. */
+static unsigned continued_step;
+
+static int probe_continued(lua_State *L)
+{
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint64_t link = link_at(base), *slot = (uint64_t *)(base - 8), was = *slot;
+  const uint64_t PC[] = {link, link ^ 1, link & ~UINT64_C(7)};
+  ck_assert_uint_eq(link & 7, 2); /* FRAME_CONT */
+  *slot = lay->gc64 ? ~(UINT64_C(2) << 47)
+                    : (uint32_t)was | UINT64_C(0xfffffffd) << 32;
+  walk_in_asm(L, base, PC[continued_step]);
+  *slot = was;
+  return 0;
+}
+
+START_TEST(test_a_builtin_that_has_overwritten_its_link)
+{
+  for (continued_step = 0; continued_step < 3; continued_step++)
+    expect("local t = setmetatable({}, {__index = probe_continued})\n"
+           "local function indexes()\n"
+           " local x = t.x\n" /* 3 */
+           " return x\n"
+           "end\n"
+           "indexes() return 1\n",
+           "2@3 0@6 | ");
+}
+END_TEST
+
+/* probe_vararg(): the calling function leaves its vararg frame; BASE is moved
+ * already (vm_x64.dasc, BC_RET). */
+static int probe_vararg(lua_State *L)
+{
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint32_t call = vm_load4(&mem, link_at(base) - 4);
+  base -= (lay->gc64 ? 16 : 8) + 8 * (uint64_t)(call >> 8 & 255);
+  uint64_t link = link_at(base);
+  ck_assert_uint_eq(link & 7, 3); /* FRAME_VARG */
+  walk_in_asm(L, base - (link & ~UINT64_C(7)), link);
+  return 0;
+}
+
+START_TEST(test_a_vararg_frame_that_is_left)
+{
+  expect("call_back(function(...)\n"
+         " probe_vararg() return 1\n"
+         "end) return 1\n",
+         "1@1 | C 0@1 | ");
 }
 END_TEST
 
@@ -887,6 +1023,10 @@ int main(void)
   tcase_add_test(c, test_in_a_hot_loop);
   tcase_add_test(c, test_a_callback_of_foreign_code);
   tcase_add_test(c, test_depth_is_cut_and_said);
+  tcase_add_test(c, test_a_stack_that_was_copied_and_freed);
+  tcase_add_test(c, test_a_freed_stack_without_a_copy);
+  tcase_add_test(c, test_a_builtin_that_has_overwritten_its_link);
+  tcase_add_test(c, test_a_vararg_frame_that_is_left);
   tcase_add_test(c, test_damaged_memory);
   tcase_add_test(c, test_identifies_the_vm);
   tcase_add_test(c, test_another_layout_is_unknown_not_misread);
