@@ -3,10 +3,10 @@
  * A frame pointer that nobody told.
  *
  * Of a thread that sleeps only the stack and the program counter can be had
- * from outside.  That is enough for code that finds its frame by the stack
- * pointer; a function that keeps it in rbp (lj_vm_ffi_call, code compiled
- * without optimisation) has put the caller's rbp on the stack, right below its
- * return address, but where?
+ * from outside; one that was told wrong is forgotten first.  That is enough for
+ * code that finds its frame by the stack pointer; a function that keeps it in
+ * rbp (lj_vm_ffi_call, code compiled without optimisation) has put the caller's
+ * rbp on the stack, right below its return address, but where?
  *
  * Every place below a return address is tried.  From the right one the walk
  * comes out at the VM's next recorded C frame, by its very address (or, where

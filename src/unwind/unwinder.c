@@ -84,6 +84,23 @@ static enum step add_gap(struct unwinder *u, struct unwind_stack *out)
   return step == STEP_OK ? STEP_OK : add_gap(u, out);
 }
 
+/* The caller's rbp is not always what the tables say: when an error has found
+ * who catches it, uw_install_context_1 of libgcc puts that frame's registers
+ * where _Unwind_RaiseException has saved its caller's. */
+static enum step step_native(struct unwinder *u, uint64_t lookup)
+{
+  uint32_t known = u->known;
+  enum step step = unwind_native_step(u, lookup);
+
+  if (step != STEP_FAIL)
+    return step;
+  u->known &= ~(UINT32_C(1) << DWARF_RBP);
+  if (unwind_find_frame(u, lookup))
+    return unwind_native_step(u, lookup);
+  u->known = known;
+  return STEP_FAIL;
+}
+
 static enum step add_native(struct unwinder *u, struct unwind_stack *out,
                             uint64_t lookup)
 {
@@ -100,10 +117,7 @@ static enum step add_native(struct unwinder *u, struct unwind_stack *out,
     return STEP_END;
   }
   out->end = UNWIND_END_THREAD; /* if it ends here */
-  enum step step = unwind_native_step(u, lookup);
-  if (step == STEP_FAIL && unwind_find_frame(u, lookup))
-    step = unwind_native_step(u, lookup);
-  return step;
+  return step_native(u, lookup);
 }
 
 static enum step add_frame(struct unwinder *u, struct unwind_stack *out)

@@ -281,6 +281,22 @@ START_TEST(test_unknown_frame_pointer_among_old_frames)
 }
 END_TEST
 
+/* As _Unwind_RaiseException leaves it for its caller, having found who catches:
+ * that frame's rbp. */
+START_TEST(test_another_frames_frame_pointer)
+{
+  leaves_frames(5);
+  roomy(8);
+  sample.reg[6] = 24; /* rbp */
+  unwind();
+  expect_function(0, FN(trap));
+  expect_function(1, FN(level_c));
+  expect_function(2, FN(roomy));
+  expect_function(3, FN(test_another_frames_frame_pointer_fn));
+  expect_rooted(0);
+}
+END_TEST
+
 /* Nothing proves where it is when the stack does not lead to its end. */
 START_TEST(test_unknown_frame_pointer_without_an_end)
 {
@@ -880,6 +896,7 @@ int main(void)
   tcase_add_test(t, test_recursion_is_kept);
   tcase_add_test(t, test_unknown_frame_pointer);
   tcase_add_test(t, test_unknown_frame_pointer_among_old_frames);
+  tcase_add_test(t, test_another_frames_frame_pointer);
   tcase_add_test(t, test_unknown_frame_pointer_without_an_end);
   tcase_add_test(t, test_too_deep);
   tcase_add_test(t, test_stack_cut);
