@@ -92,13 +92,23 @@ static uint64_t returning_to(struct vm_walk *w, uint64_t base)
   return (link & 3) == 1 && link < LINK_MAX && c_base(w, caller) ? caller : 0;
 }
 
+/* call r64: ff /2, behind a REX prefix or not. */
+static bool at_call(struct vm_walk *w)
+{
+  uint64_t ip = w->reg[TECS_REG_RIP];
+  ip += (vm_load1(w->mem, ip) & 0xf0) == 0x40;
+  return vm_load1(w->mem, ip) == 0xff &&
+         (vm_load1(w->mem, ip + 1) & 0xf8) == 0xd0;
+}
+
 /* Around the return to C vmstate says C (vm_x64.dasc, vm_return).  PC becomes
  * the caller's base, L->base follows.  vmstate says C around the call of a C
- * function as well (BC_FUNCC): then the return address just popped is near. */
+ * function as well (BC_FUNCC): then the call follows, or the return address
+ * just popped is near. */
 static uint64_t border_in_c(struct vm_walk *w)
 {
   uint64_t near = w->reg[TECS_REG_RIP] - vm_load8(w->mem, w->sp - 8);
-  if (near < 64)
+  if (near < 64 || at_call(w))
     return 0;
   if (c_base(w, w->reg[REG_PC]))
     return w->reg[REG_PC];
@@ -188,24 +198,6 @@ static bool returns_by_link(struct vm_walk *w, uint64_t frame, uint64_t PC)
   return (PC | 1) == (link | 1) || PC == (link & ~UINT64_C(7));
 }
 
-/* Base of the Lua function that a builtin at `base` is returning to, where that
- * was called with a continuation: by a trace that is stitched, or as a
- * metamethod.  Its results may have taken its frame (coroutine.resume puts true
- * upon the link): PC has that.  0: it does not return so. */
-static uint64_t continuing(struct vm_walk *w, uint64_t base, uint64_t PC,
-                           uint64_t *pc)
-{
-  uint64_t type = PC & 7, caller = base - (PC & ~UINT64_C(7));
-  uint64_t link = frame_link(w, base - 8);
-  if (PC >= LINK_MAX || PC < 8 || link == PC ||
-      (type && (type & ~UINT64_C(1)) != FRAME_CONT) ||
-      !base_in_stack(w, caller))
-    return 0;
-  uint64_t pt = frame_proto(w, caller - 8);
-  *pc = frame_contpc(w, base - 8);
-  return pt && *pc && pc_in_proto(w, pt, *pc) ? caller : 0;
-}
-
 /* The pc at which the function at `base` goes on after a metamethod of its,
  * when BASE is its already and RB still the metamethod's (cont_dispatch). */
 static uint64_t continued_pc(struct vm_walk *w, uint64_t base, uint64_t pt,
@@ -218,57 +210,6 @@ static uint64_t continued_pc(struct vm_walk *w, uint64_t base, uint64_t pt,
   uint64_t pc = frame_contpc(w, meta - 8);
   return pc_in_proto(w, pt, pc) ? pc : 0;
 }
-
-bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
-{
-  uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
-  *pc = 0;
-  if (leaf_at_border(w, f)) {
-    w->vm.rule = 7;
-    return true;
-  }
-  if (base_in_stack(w, base)) {
-    uint64_t frame = base - 8;
-    uint64_t fn = frame_func(w, frame);
-    uint64_t pt = vm_func_proto(w->mem, w->lay, fn);
-    bool builtin = !pt && is_function(w, fn);
-    if (pt && pc_in_proto(w, pt, PC)) {
-      w->vm.rule = 1;
-      *f = frame;
-      if (PC == pt + w->lay->pt_sizeof || /* entering: ins_callt */
-          (before_fetch(w) && pc_in_proto(w, pt, PC + 4)))
-        PC += 4;
-      *pc = PC;
-      return true;
-    }
-    if (PC >= 0x10000 && !(PC & 3) && !(PC >> 47) &&
-        leaf_in_transit(w, frame, PC, builtin, f, pc)) {
-      w->vm.rule = 2;
-      return true;
-    }
-    uint64_t caller = pt ? 0 : continuing(w, base, PC, pc);
-    if (caller) {
-      w->vm.rule = 10;
-      *f = caller - 8;
-      return true;
-    }
-    *pc = 0;
-    *f = frame;
-    if (builtin || (pt && returns_by_link(w, frame, PC))) {
-      w->vm.rule = builtin ? 3 : 10;
-      return true;
-    }
-    *pc = pt ? continued_pc(w, base, pt, PC) : 0;
-    if (*pc) {
-      w->vm.rule = 10;
-      return true;
-    }
-  }
-  w->vm.rule = 4; /* BASE holds something else for a moment */
-  return leaf_saved(w, f, pc);
-}
-
-/* ---- leaf functions of C, called from the assembly without L ---- */
 
 /* Is `base` the base of a builtin that a Lua function is calling right now? */
 static bool builtin_base(struct vm_walk *w, uint64_t base)
@@ -284,6 +225,107 @@ static bool builtin_base(struct vm_walk *w, uint64_t base)
   uint64_t pt = frame_proto(w, frame_below_call(w, base - 8, link));
   return pt && pc_in_proto(w, pt, link);
 }
+
+/* Is `base` that of pcall or xpcall?  Those may call each other. */
+static bool pcall_base(struct vm_walk *w, uint64_t base)
+{
+  if (builtin_base(w, base))
+    return true;
+  uint64_t link = base_in_stack(w, base) ? frame_link(w, base - 8) : 0;
+  uint64_t caller = base - (link & ~UINT64_C(7));
+  return link < LINK_MAX && (link & 6) == FRAME_PCALL &&
+         vm_load1(w->mem, frame_func(w, base - 8) + w->lay->fn_ffid) > 1 &&
+         base_in_stack(w, caller) && is_function(w, frame_func(w, caller - 8));
+}
+
+/* Base of the function that calls or has called the one at `base`, where link
+ * PC is not in its frame: not yet (vm_call_dispatch), or no more, since results
+ * have taken its place (coroutine.resume puts true there).  A Lua function
+ * called with a continuation, as metamethods are and what a stitched trace
+ * calls, or pcall.  0: it is not so. */
+static uint64_t calling_by(struct vm_walk *w, uint64_t base, uint64_t PC,
+                           uint64_t *pc)
+{
+  uint64_t type = PC & 7, caller = base - (PC & ~UINT64_C(7));
+  if (PC >= LINK_MAX || PC < 8 || frame_link(w, base - 8) == PC ||
+      !base_in_stack(w, caller))
+    return 0;
+  *pc = 0;
+  if ((type & 6) == FRAME_PCALL)
+    return pcall_base(w, caller) ? caller : 0;
+  /* vm_return turns the lowest bit, cont_dispatch clears the type */
+  if (type && (type & 6) != FRAME_CONT)
+    return 0;
+  uint64_t pt = frame_proto(w, caller - 8);
+  *pc = frame_contpc(w, base - 8);
+  return pt && *pc && pc_in_proto(w, pt, *pc) ? caller : 0;
+}
+
+/* The same, with a link that SAVE_PC still has where nothing is one
+ * (coroutine_resume_wrap). */
+static uint64_t calling(struct vm_walk *w, uint64_t base, uint64_t PC,
+                        uint64_t *pc)
+{
+  uint64_t caller = calling_by(w, base, PC, pc);
+  uint64_t link = frame_link(w, base - 8);
+  if (caller || (link & 3) == 0 || link < LINK_MAX)
+    return caller;
+  return calling_by(w, base, cframe_saved_pc(w, w->cframe), pc);
+}
+
+/* BASE is one, or will be. */
+static bool leaf_at_base(struct vm_walk *w, uint64_t base, uint64_t PC,
+                         uint64_t *f, uint64_t *pc)
+{
+  uint64_t frame = base - 8;
+  uint64_t fn = frame_func(w, frame);
+  uint64_t pt = vm_func_proto(w->mem, w->lay, fn);
+  bool builtin = !pt && is_function(w, fn);
+  *f = frame;
+  if (pt && pc_in_proto(w, pt, PC)) {
+    w->vm.rule = 1;
+    if (PC == pt + w->lay->pt_sizeof || /* entering: ins_callt */
+        (before_fetch(w) && pc_in_proto(w, pt, PC + 4)))
+      PC += 4;
+    *pc = PC;
+    return true;
+  }
+  if (PC >= 0x10000 && !(PC & 3) && !(PC >> 47) &&
+      leaf_in_transit(w, frame, PC, builtin, f, pc)) {
+    w->vm.rule = 2;
+    return true;
+  }
+  w->vm.rule = 10;
+  if (pt && returns_by_link(w, frame, PC))
+    return true;
+  *pc = pt ? continued_pc(w, base, pt, PC) : 0;
+  if (*pc)
+    return true;
+  uint64_t caller = calling(w, base, PC, pc);
+  if (caller) {
+    *f = caller - 8;
+    return true;
+  }
+  *pc = 0;
+  w->vm.rule = 3;
+  return builtin;
+}
+
+bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
+{
+  uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
+  *pc = 0;
+  if (leaf_at_border(w, f)) {
+    w->vm.rule = 7;
+    return true;
+  }
+  if (base_in_stack(w, base) && leaf_at_base(w, base, PC, f, pc))
+    return true;
+  w->vm.rule = 4; /* BASE holds something else for a moment */
+  return leaf_saved(w, f, pc);
+}
+
+/* ---- leaf functions of C, called from the assembly without L ---- */
 
 /* The pc of a Lua function at `base`: PC is callee-saved too. */
 static uint64_t lua_base_pc(struct vm_walk *w, uint64_t base, uint64_t saved)

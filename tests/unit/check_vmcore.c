@@ -156,6 +156,8 @@ static int resume_then_probe(lua_State *L)
 
 static int probe_freed(lua_State *L);
 static int probe_continued(lua_State *L);
+static int probe_called(lua_State *L);
+static int probe_call(lua_State *L);
 static int probe_vararg(lua_State *L);
 
 static lua_State *new_vm(void)
@@ -173,6 +175,8 @@ static lua_State *new_vm(void)
   lua_register(L, "resume_then_probe", resume_then_probe);
   lua_register(L, "probe_freed", probe_freed);
   lua_register(L, "probe_continued", probe_continued);
+  lua_register(L, "probe_called", probe_called);
+  lua_register(L, "probe_call", probe_call);
   lua_register(L, "probe_vararg", probe_vararg);
   return L;
 }
@@ -557,6 +561,64 @@ START_TEST(test_a_builtin_that_has_overwritten_its_link)
            "end\n"
            "indexes() return 1\n",
            "2@3 0@6 | ");
+}
+END_TEST
+
+/* probe_called(): pcall calls this function, whose link is in PC alone yet
+ * (vm_x64.dasc, vm_call_dispatch): there stands what was pushed before. */
+static int probe_called(lua_State *L)
+{
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint64_t link = link_at(base), *slot = (uint64_t *)(base - 8), was = *slot;
+  ck_assert_uint_eq(link & 6, 6); /* FRAME_PCALL */
+  *slot = lay->gc64 ? ~UINT64_C(0) : (uint32_t)was | UINT64_C(0xfffffff7) << 32;
+  walk_in_asm(L, base, link);
+  *slot = was;
+  return 0;
+}
+
+START_TEST(test_a_function_that_pcall_is_about_to_call)
+{
+  expect("local function calls()\n"
+         " pcall(probe_called) return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "B 1@2 0@4 | ");
+  expect("local function calls()\n"
+         " pcall(pcall, probe_called) return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "B B 1@2 0@4 | ");
+}
+END_TEST
+
+/* probe_call(): the interpreter stands before the call of this function, and
+ * vmstate says C already (vm_x64.dasc, BC_FUNCC). */
+static int probe_call(lua_State *L)
+{
+  static uint64_t reg[TECS_REGS];
+  uint64_t cf = vm_load8(&mem, (uint64_t)L + lay->L_cframe) & ~UINT64_C(3);
+  uint64_t back = vm_load8(&mem, cf - 8);
+  set_up_walk(L);
+  ck_assert(back > walk.asm_lo && back < walk.asm_hi);
+  bool rex = (vm_load1(&mem, back - 3) & 0xf0) == 0x40;
+  reg[1] = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  reg[3] = link_at(reg[1]);
+  reg[TECS_REG_RIP] = back - 2 - rex;
+  walk.reg = reg;
+  walk.sp = cf;
+  vm_walk_frames(&walk);
+  write_frames();
+  return 0;
+}
+
+START_TEST(test_before_a_c_function_is_called)
+{
+  expect("local function calls()\n"
+         " probe_call() return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "C 1@2 0@4 | ");
 }
 END_TEST
 
@@ -1026,6 +1088,8 @@ int main(void)
   tcase_add_test(c, test_a_stack_that_was_copied_and_freed);
   tcase_add_test(c, test_a_freed_stack_without_a_copy);
   tcase_add_test(c, test_a_builtin_that_has_overwritten_its_link);
+  tcase_add_test(c, test_a_function_that_pcall_is_about_to_call);
+  tcase_add_test(c, test_before_a_c_function_is_called);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
   tcase_add_test(c, test_damaged_memory);
   tcase_add_test(c, test_identifies_the_vm);
