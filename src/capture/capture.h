@@ -140,6 +140,7 @@ struct capture {
   uint32_t images; /* in use */
   struct vm_stack_memo memo[TECS_VMS];
   uint64_t mcode_key[TECS_VMS];
+  struct vm_mcode_memo mcode; /* of the VM that ran in a trace last */
   struct vm_walk walk;
   struct tecs_sample_vm vm[CAPTURE_LIVE];
   unsigned vm_count;

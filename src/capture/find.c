@@ -117,6 +117,7 @@ void find_prepare(struct capture *c, const struct moment *mo,
   w->asm_lo = e->asm_lo;
   w->asm_hi = e->asm_hi;
   w->memo = &c->memo[index];
+  w->mcode = &c->mcode;
   w->proto_id = intern_proto;
   w->ctx = c;
 }

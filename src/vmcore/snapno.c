@@ -66,8 +66,8 @@ static int32_t exit_of_guard(struct vm_walk *w, uint64_t at,
  * the last one, that one does. */
 static uint32_t by_exits(struct vm_walk *w, uint64_t T, uint64_t pc, uint32_t n)
 {
-  struct tecs_range area[MCODE_AREAS];
-  unsigned areas = vm_mcode_areas(w->mem, w->lay, w->g, area, MCODE_AREAS);
+  const struct tecs_range *area = w->mcode->range;
+  unsigned areas = trace_areas(w);
   uint64_t lo = vm_load8(w->mem, T + w->lay->tr_mcode);
   uint64_t hi = lo + vm_load4(w->mem, T + w->lay->tr_szmcode);
   int32_t exit = -1;

@@ -52,6 +52,23 @@ uint64_t vm_mcode_key(struct vm_mem *m, const struct vm_layout *lay, uint64_t g)
   return vm_load8(m, J + lay->J_mcarea) + vm_load8(m, J + lay->J_szallmcarea);
 }
 
+unsigned trace_areas(struct vm_walk *w)
+{
+  struct vm_mcode_memo *k = w->mcode;
+  uint64_t J = jit_state(w);
+  uint64_t area = vm_load8(w->mem, J + w->lay->J_mcarea);
+  uint64_t size = vm_load8(w->mem, J + w->lay->J_szallmcarea);
+  uint64_t next = vm_plausible(area) ? vm_load8(w->mem, area) : 0;
+  if (k->g != w->g || k->area != area || k->size != size || k->next != next) {
+    k->count = vm_mcode_areas(w->mem, w->lay, w->g, k->range, VM_MCODE_AREAS);
+    k->g = w->g;
+    k->area = area;
+    k->size = size;
+    k->next = next;
+  }
+  return k->count;
+}
+
 uint64_t trace_number(struct vm_walk *w, uint64_t trace, uint32_t i)
 {
   return vm_ref(w->mem, w->lay, trace + vm_ref_size(w->lay) * (uint64_t)i);
@@ -153,8 +170,8 @@ static uint64_t trace_by_stack(struct vm_walk *w, const struct tecs_range *area,
 
 uint64_t trace_find(struct vm_walk *w, uint64_t *pc, uint32_t *number)
 {
-  struct tecs_range area[MCODE_AREAS];
-  unsigned n = vm_mcode_areas(w->mem, w->lay, w->g, area, MCODE_AREAS);
+  const struct tecs_range *area = w->mcode->range;
+  unsigned n = trace_areas(w);
   uint64_t ip = w->reg ? w->reg[TECS_REG_RIP] : 0;
   if (trace_in_areas(area, n, ip)) {
     w->vm.vm_class = TECS_CLASS_TRACE;

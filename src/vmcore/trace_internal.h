@@ -7,8 +7,6 @@
 
 #include "vmcore/walk_internal.h"
 
-enum { MCODE_AREAS = 32 };
-
 static inline uint64_t jit_state(const struct vm_walk *w)
 {
   return w->g - w->lay->gg_g + w->lay->gg_J;
@@ -19,6 +17,8 @@ static inline uint64_t jit_state(const struct vm_walk *w)
 uint64_t trace_find(struct vm_walk *w, uint64_t *pc, uint32_t *number);
 /* Trace i of the array at `trace` (J->trace), 0: none. */
 uint64_t trace_number(struct vm_walk *w, uint64_t trace, uint32_t i);
+/* The VM's machine code areas, in w->mcode: how many. */
+unsigned trace_areas(struct vm_walk *w);
 bool trace_in_areas(const struct tecs_range *area, unsigned n, uint64_t pc);
 
 /* The number of the snapshot that describes the frames while pc in T's machine

@@ -26,6 +26,17 @@ struct vm_stack_memo {
   uint64_t L, stack, bytes;
 };
 
+#define VM_MCODE_AREAS 32
+
+/* Machine code areas of the VM at g as they were last read; hundreds of links
+ * are not followed again until the newest area or the size of all is another
+ * one (lj_mcode.c: areas are added one by one, and freed all at once). */
+struct vm_mcode_memo {
+  uint64_t g, area, next, size;
+  unsigned count;
+  struct tecs_range range[VM_MCODE_AREAS];
+};
+
 struct vm_walk {
   /* in */
   struct vm_mem *mem;
@@ -36,6 +47,7 @@ struct vm_walk {
   uint64_t stack_hi;   /* end of the native stack */
   uint64_t asm_lo, asm_hi;
   struct vm_stack_memo *memo;
+  struct vm_mcode_memo *mcode; /* all zero at first */
   /* Id of prototype pt for the stream; 0: it could not be recorded. */
   uint32_t (*proto_id)(void *ctx, uint64_t pt);
   void *ctx;

@@ -96,6 +96,7 @@ static void set_up_walk(lua_State *L)
 {
   uint64_t g;
   static struct vm_stack_memo memo;
+  static struct vm_mcode_memo mcode;
   static uint64_t reg[TECS_REGS];
   uint32_t id = vm_identify(&mem, (uint64_t)L, &g);
   ck_assert_uint_eq(id, lay_id);
@@ -108,6 +109,7 @@ static void set_up_walk(lua_State *L)
   walk.stack_hi = walk.sp + (1 << 20);
   ck_assert(vm_asm_range(&mem, walk.lay, g, 0, &walk.asm_lo, &walk.asm_hi));
   walk.memo = &memo;
+  walk.mcode = &mcode;
   walk.proto_id = proto_id;
   walk.frame = frames;
   walk.frame_max = sizeof frames / sizeof frames[0];
@@ -644,6 +646,83 @@ START_TEST(test_a_vararg_frame_that_is_left)
 }
 END_TEST
 
+/* ---- many areas of machine code ---- */
+
+enum { AREAS = 300 };
+static unsigned loads;
+
+static uint64_t counted_load(struct vm_mem *m, uint64_t addr, unsigned width)
+{
+  loads++;
+  return careful_load(m, addr, width);
+}
+
+static unsigned loads_of_a_walk(lua_State *L)
+{
+  static struct vm_mem counted = {.load = counted_load};
+  set_up_walk(L);
+  walk.mem = &counted;
+  loads = 0;
+  vm_walk_frames(&walk);
+  ck_assert_int_eq(walk.vm.error, TECS_WALK_OK);
+  ck_assert_int_eq(walk.vm.vm_class, TECS_CLASS_TRACE_EXIT);
+  return loads;
+}
+
+/* Each is a page, with one that is none of them in between. */
+static uint64_t make_areas(void)
+{
+  uint8_t *p = mmap(NULL, AREAS * 8192, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  ck_assert_ptr_ne(p, MAP_FAILED);
+  for (uint64_t i = 0; i < AREAS; i++) {
+    uint64_t *link = (uint64_t *)(p + 8192 * i);
+    link[0] = i + 1 < AREAS ? (uint64_t)link + 8192 : 0;
+    link[1] = 4096;
+  }
+  return (uint64_t)p;
+}
+
+/* probe_areas(): called from compiled code, as far as the VM says. */
+static int probe_areas(lua_State *L)
+{
+  uint64_t g;
+  vm_identify(&mem, (uint64_t)L, &g);
+  uint64_t J = g - lay->gg_g + lay->gg_J;
+  uint16_t at = lay->g_jit_L != VM_ABSENT16 ? lay->g_jit_L : lay->g_jit_base;
+  uint64_t *area = (uint64_t *)(J + lay->J_mcarea), was = *area;
+  uint64_t *size = (uint64_t *)(J + lay->J_szallmcarea), size_was = *size;
+  uint32_t *jit = (uint32_t *)(g + at), jit_was = *jit;
+  *jit = (uint32_t)(uint64_t)L;
+  *area = make_areas();
+  ck_assert_uint_gt(loads_of_a_walk(L), 32);
+  unsigned again = loads_of_a_walk(L);
+  *size += 4096; /* another one */
+  unsigned grown = loads_of_a_walk(L);
+  ck_assert_uint_ge(grown, again + 32);
+  ck_assert_uint_eq(loads_of_a_walk(L), again);
+  *(uint64_t *)*area = 0; /* all freed, and one anew at the same place */
+  ck_assert_uint_lt(loads_of_a_walk(L), grown);
+  ck_assert_uint_eq(walk.mcode->count, 1);
+  munmap((void *)*area, AREAS * 8192);
+  *area = was;
+  *size = size_was;
+  *jit = jit_was;
+  return 0;
+}
+
+START_TEST(test_areas_are_not_read_again)
+{
+  if (!lay->hasjit)
+    return;
+  lua_State *L = new_vm();
+  lua_register(L, "probe_areas", probe_areas);
+  ck_assert_msg(!luaL_dostring(L, "jit.off() probe_areas() return 1"), "%s",
+                lua_tostring(L, -1));
+  lua_close(L);
+}
+END_TEST
+
 /* ---- damage ---- */
 
 static uint32_t seed;
@@ -1091,6 +1170,7 @@ int main(void)
   tcase_add_test(c, test_a_function_that_pcall_is_about_to_call);
   tcase_add_test(c, test_before_a_c_function_is_called);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
+  tcase_add_test(c, test_areas_are_not_read_again);
   tcase_add_test(c, test_damaged_memory);
   tcase_add_test(c, test_identifies_the_vm);
   tcase_add_test(c, test_another_layout_is_unknown_not_misread);
