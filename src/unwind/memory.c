@@ -46,6 +46,20 @@ bool unwind_is_return(struct unwinder *u, uint64_t addr)
   return false;
 }
 
+/* jmp *GOT(%rip), behind endbr64 and bnd or not. */
+bool unwind_is_plt(struct unwinder *u, uint64_t addr)
+{
+  static const uint8_t endbr64[] = {0xf3, 0x0f, 0x1e, 0xfa};
+  uint8_t b[7];
+
+  if (!read_code(u, addr, b, sizeof b))
+    return false;
+  if (memcmp(b, endbr64, sizeof endbr64) == 0 &&
+      !read_code(u, addr + sizeof endbr64, b, sizeof b))
+    return false;
+  return memcmp(b, "\xff\x25", 2) == 0 || memcmp(b, "\xf2\xff\x25", 3) == 0;
+}
+
 /* mov $SYS_rt_sigreturn,%rax; syscall: the restorer of every C library, and
  * what debuggers and unwinders recognise it by. */
 bool unwind_is_sigreturn(struct unwinder *u, uint64_t addr)

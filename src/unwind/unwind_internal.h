@@ -59,6 +59,8 @@ enum step {
 bool unwind_stack_word(const struct unwinder *u, uint64_t addr, uint64_t *out);
 /* Is addr an address behind a call instruction in a mapped ELF file? */
 bool unwind_is_return(struct unwinder *u, uint64_t addr);
+/* Is there an entry of a procedure linkage table at addr? */
+bool unwind_is_plt(struct unwinder *u, uint64_t addr);
 /* Does the code at addr return from a signal handler? */
 bool unwind_is_sigreturn(struct unwinder *u, uint64_t addr);
 

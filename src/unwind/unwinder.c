@@ -84,6 +84,22 @@ static enum step add_gap(struct unwinder *u, struct unwind_stack *out)
   return step == STEP_OK ? STEP_OK : add_gap(u, out);
 }
 
+/* Static programs have jumps to the functions that suit the processor
+ * (IRELATIVE relocations), without unwind tables: nothing was pushed yet. */
+static enum step step_plt(struct unwinder *u)
+{
+  uint64_t ret;
+
+  if (!u->exact || !u->no_info || !unwind_is_plt(u, u->reg[DWARF_RIP]) ||
+      !unwind_stack_word(u, u->reg[DWARF_RSP], &ret) ||
+      !unwind_is_return(u, ret))
+    return STEP_FAIL;
+  u->reg[DWARF_RIP] = ret;
+  u->reg[DWARF_RSP] += 8;
+  u->exact = false;
+  return STEP_OK;
+}
+
 /* The caller's rbp is not always what the tables say: when an error has found
  * who catches it, uw_install_context_1 of libgcc puts that frame's registers
  * where _Unwind_RaiseException has saved its caller's. */
@@ -92,6 +108,8 @@ static enum step step_native(struct unwinder *u, uint64_t lookup)
   uint32_t known = u->known;
   enum step step = unwind_native_step(u, lookup);
 
+  if (step == STEP_FAIL)
+    step = step_plt(u);
   if (step != STEP_FAIL)
     return step;
   u->known &= ~(UINT32_C(1) << DWARF_RBP);

@@ -281,6 +281,36 @@ START_TEST(test_unknown_frame_pointer_among_old_frames)
 }
 END_TEST
 
+/* As the linker makes them for ifuncs, without a table. */
+__asm__(".text\n"
+        ".globl fake_plt, fake_plt_cet\n"
+        "fake_plt_cet: endbr64\n"
+        "fake_plt: jmp *fake_got(%rip)\n"
+        ".data\n"
+        "fake_got: .quad 0\n"
+        ".text\n");
+extern const char fake_plt[], fake_plt_cet[];
+
+START_TEST(test_a_jump_to_a_function_before_it_pushed_anything)
+{
+  const uint64_t at[] = {(uint64_t)fake_plt, (uint64_t)fake_plt_cet};
+  for (unsigned i = 0; i < 2; i++) {
+    level_a(5);
+    unwind();
+    sample.reg[TECS_REG_RIP] = at[i]; /* instead of trap, called alike */
+    sample.reg[TECS_REG_RSP] = result.frame[1].sp - 8;
+    unwind();
+    ck_assert_uint_eq(result.frame[0].ip, at[i]);
+    expect_function(1, FN(level_c));
+    expect_function(2, FN(level_b));
+    expect_rooted(0);
+    sample.reg[TECS_REG_RSP] -= 8; /* no return address there */
+    unwind();
+    ck_assert_int_eq(result.end, UNWIND_END_PARTIAL);
+  }
+}
+END_TEST
+
 /* As _Unwind_RaiseException leaves it for its caller, having found who catches:
  * that frame's rbp. */
 START_TEST(test_another_frames_frame_pointer)
@@ -896,6 +926,7 @@ int main(void)
   tcase_add_test(t, test_recursion_is_kept);
   tcase_add_test(t, test_unknown_frame_pointer);
   tcase_add_test(t, test_unknown_frame_pointer_among_old_frames);
+  tcase_add_test(t, test_a_jump_to_a_function_before_it_pushed_anything);
   tcase_add_test(t, test_another_frames_frame_pointer);
   tcase_add_test(t, test_unknown_frame_pointer_without_an_end);
   tcase_add_test(t, test_too_deep);
