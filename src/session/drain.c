@@ -302,10 +302,12 @@ void drain_slot(struct session *s, unsigned i, uint64_t deadline)
   const struct tecs_record *rec;
   while (!s->failed && !s->image_gone && atomic_get(&shared->tail) < head &&
          (rec = shm_ring_peek(&s->shm, i, &bad))) {
+    if (rec->len > s->slot[i].largest)
+      s->slot[i].largest = rec->len;
     drain_record(s, i, rec);
     shm_ring_consume(&s->shm, i, rec);
     if (deadline != UINT64_MAX && clock_mono_ns() > deadline &&
-        !slot_half_full(s, i))
+        !slot_presses(s, i))
       break;
   }
   s->acc->lost_bad += bad;
@@ -318,7 +320,7 @@ void drain_rings(struct session *s, uint64_t deadline)
   drain_vms(s);
   for (unsigned n = 0; n < TECS_SLOTS; n++) {
     unsigned i = (first + n) % TECS_SLOTS;
-    if (!s->slot[i].tid || (late && !slot_half_full(s, i)))
+    if (!s->slot[i].tid || (late && !slot_presses(s, i)))
       continue;
     drain_slot(s, i, deadline);
     if (!late && clock_mono_ns() > deadline) {

@@ -282,7 +282,7 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
     s->failed = error_set(s->e, RESULT_NOMEM, "no memory for samples");
   if (!own || !stop || is_pending(s->remote, th->tid))
     return true;
-  if (slot_half_full(s, i))
+  if (slot_presses(s, i))
     drain_slot(s, i, UINT64_MAX);
   sl->sent_at = now;
   uint64_t head = s->shm.slots[i].head;

@@ -195,7 +195,7 @@ static void each_second(struct session *s, uint64_t now)
 static bool ring_presses(const struct session *s)
 {
   for (unsigned i = 0; i < s->rings; i++)
-    if (s->slot[i].tid && slot_half_full(s, i))
+    if (s->slot[i].tid && slot_presses(s, i))
       return true;
   return false;
 }
@@ -255,8 +255,8 @@ static enum result run_part(struct session *s, enum part_end *why)
         return r;
     }
     each_second(s, now);
+    drain(s); /* first: the tick's samples need room */
     tick(s);
-    drain(s);
     if (s->failed)
       return s->failed;
     uint64_t until = least(least(s->next_tick, s->next_drain), s->end);

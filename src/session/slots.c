@@ -49,9 +49,12 @@ bool slot_holds(const struct session *s, unsigned i)
   return used(s, i) != 0;
 }
 
-bool slot_half_full(const struct session *s, unsigned i)
+/* A record is not split: up to its own length is lost where the ring ends. */
+bool slot_presses(const struct session *s, unsigned i)
 {
-  return used(s, i) > TECS_RING_BYTES / 2;
+  uint64_t n = used(s, i);
+  return n > TECS_RING_BYTES / 2 ||
+         (n && n + 2 * (uint64_t)s->slot[i].largest > TECS_RING_BYTES);
 }
 
 void slot_release(struct session *s, unsigned i)
