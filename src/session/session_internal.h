@@ -82,8 +82,8 @@ struct slot {
                        it had not arrived: the thread waits for a CPU */
   uint64_t named;
   uint32_t largest; /* record so far, in bytes */
-  bool gave;     /* a sample */
-  char root[64]; /* frame that stands for the thread */
+  bool gave;        /* a sample */
+  char root[64];    /* frame that stands for the thread */
 };
 
 /* One more than the segment has: for threads that are read from outside. */
@@ -294,8 +294,8 @@ void slot_name_root(struct session *s, struct slot *sl);
 uint64_t slot_outstanding(const struct session *s, unsigned i);
 /* Anything in the ring? */
 bool slot_holds(const struct session *s, unsigned i);
-/* Might another record not fit into the ring, if it is like the largest one that
- * was there?  Deep stacks: two in a row would not. */
+/* Might another record not fit into the ring, if it is like the largest one
+ * that was there?  Deep stacks: two in a row would not. */
 bool slot_presses(const struct session *s, unsigned i);
 
 /* ---- ticks.c ---- */
