@@ -201,9 +201,16 @@ src_libroom_inject_la_SOURCES = \
 noinst_LTLIBRARIES += src/libroom-profile.la
 src_libroom_profile_la_SOURCES = \
 	src/profile/aborts.c \
+	src/profile/categories.c \
+	src/profile/categories_internal.h \
 	src/profile/join.c \
 	src/profile/profile.c \
-	src/profile/profile.h
+	src/profile/profile.h \
+	src/profile/read.c \
+	src/profile/shape.c \
+	src/profile/summary.c
+# Compiled in as it is.
+src/profile/categories.lo: share/categories.txt
 
 noinst_LTLIBRARIES += src/libroom-merge.la
 src_libroom_merge_la_SOURCES = \
@@ -251,7 +258,9 @@ src_libroom_output_la_SOURCES = \
 	src/output/file.c \
 	src/output/output.h \
 	src/output/output_internal.h \
+	src/output/report.c \
 	src/output/sanitise.c
+src_libroom_output_la_LIBADD = -lm
 
 # Texts and table of trace aborts: functions of their arguments, for their unit
 # test.
@@ -334,6 +343,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/options.c \
 	src/attach/reach.c \
 	src/attach/record.c \
+	src/attach/report.c \
 	src/attach/signals.c \
 	src/attach/status.c \
 	src/attach/steer.c \

@@ -43,6 +43,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-luajit.test
 dist_check_SCRIPTS += tests/e2e/no-agent-neovim.test
 dist_check_SCRIPTS += tests/e2e/no-agent-wrk.test
 dist_check_SCRIPTS += tests/e2e/no-agent.test
+dist_check_SCRIPTS += tests/e2e/report.test
 dist_check_SCRIPTS += tests/e2e/rust.test
 dist_check_SCRIPTS += tests/e2e/steer.test
 dist_check_SCRIPTS += tests/e2e/symbols.test
@@ -514,6 +515,15 @@ unit_tests += tests/unit/check_profile
 tests_unit_check_profile_SOURCES = tests/unit/check_profile.c
 tests_unit_check_profile_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_check_profile_LDADD = \
+	src/libroom-profile.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(CHECK_LIBS)
+
+unit_tests += tests/unit/check_summary
+tests_unit_check_summary_SOURCES = tests/unit/check_summary.c
+tests_unit_check_summary_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_summary_LDADD = \
 	src/libroom-profile.la \
 	src/libroom-util.la \
 	src/libroom-base.la \

@@ -75,9 +75,13 @@ struct options {
   uint64_t duration_ns; /* 0: none */
   uint64_t wait_ns;
   long depth;
-  const char *zone;   /* NULL: every sample */
-  const char *output; /* NULL: stdout */
-  const char *format; /* NULL: by the output's suffix */
+  const char *zone;       /* NULL: every sample */
+  const char *output;     /* NULL: stdout */
+  const char *format;     /* NULL: by the output's suffix */
+  const char *file;       /* report: collapsed stacks; "-": stdin */
+  const char *diff;       /* report: the file before; NULL: none */
+  const char *categories; /* the user's table; NULL: none */
+  bool report;            /* record: to stderr at the end */
   const char *aborts; /* record: file of the trace-abort table; NULL: none */
   bool benign, samples, by_cost;
   bool keep_own;    /* from the agent: what the process wrote before an exec */
@@ -107,7 +111,9 @@ enum verb_bit {
   VERB_TRACE = 1u << 1,
   VERB_STATUS = 1u << 2,
   VERB_STEER = 1u << 3, /* pause, resume, stop */
-  VERB_ANY = VERB_RECORD | VERB_TRACE | VERB_STATUS | VERB_STEER,
+  VERB_REPORT = 1u << 4,
+  VERB_PROCESS = VERB_RECORD | VERB_TRACE | VERB_STATUS | VERB_STEER,
+  VERB_ANY = VERB_PROCESS | VERB_REPORT,
 };
 
 /* One row of the table of options. */
@@ -142,6 +148,7 @@ int status_run(const struct options *o);
 int pause_run(const struct options *o);
 int resume_run(const struct options *o);
 int stop_run(const struct options *o);
+int report_run(const struct options *o);
 
 struct session_options record_session_options(const struct options *o);
 
@@ -286,6 +293,23 @@ int job_run(struct job *j, const struct job_steps *steps, void *arg);
 enum result follow_run(struct job *j, const struct session_options *o,
                        struct profile *into, struct session_account *acc,
                        struct follow_sums *sums, enum session_end *end);
+
+/* ---- reports (report.c) ---- */
+
+struct profile;
+struct categories;
+
+/* Collapsed stacks of a file ("-": stdin), fit to print; says which lines were
+ * left out.  IO: no such file, or no such lines in it; NOMEM. */
+enum result report_load(const char *path, bool quiet, struct profile **out,
+                        struct error *e);
+/* The user's table (NULL: none), then the built-in one.  USAGE: the table makes
+ * no sense; IO, NOMEM. */
+enum result report_categories(const char *own, struct categories **out,
+                              struct error *e);
+/* Appends the report of a printable profile.  OK or NOMEM. */
+enum result report_text(const struct profile *p, const struct categories *c,
+                        const char *zone, struct strbuf *out);
 
 /* ---- trace aborts, alone or beside samples (tracing.c) ---- */
 

@@ -66,7 +66,8 @@ void options_help(struct strbuf *b)
       b, "Usage: " ATTACH_NAME " [record] [options] PID\n"
          "       " ATTACH_NAME " [record] [options] -- command [arg...]\n"
          "       " ATTACH_NAME " trace [options] PID | -- command [arg...]\n"
-         "       " ATTACH_NAME " status|pause|resume|stop PID\n\n"
+         "       " ATTACH_NAME " status|pause|resume|stop PID\n"
+         "       " ATTACH_NAME " report [options] FILE|-\n\n"
          "Samples a LuaJIT program in which the agent is loaded, or starts one "
          "with it,\nand writes merged native and Lua stacks for flame "
          "graphs.\n\nVerbs:\n");

@@ -20,6 +20,16 @@ static enum result set_pid(struct options *o, const char *v, struct error *e)
   return RESULT_OK;
 }
 
+static enum result set_file(struct options *o, const char *v, struct error *e)
+{
+  if (o->file)
+    return error_set(e, RESULT_USAGE,
+                     "one file at a time: %s or %s? (--diff FILE compares)",
+                     o->file, v);
+  o->file = v;
+  return RESULT_OK;
+}
+
 static enum result interval_in_range(struct options *o, uint64_t ns,
                                      const char *v, struct error *e)
 {
@@ -122,6 +132,21 @@ static enum result set_aborts(struct options *o, const char *v, struct error *e)
   return RESULT_OK;
 }
 
+static enum result set_diff(struct options *o, const char *v, struct error *e)
+{
+  (void)e;
+  o->diff = v;
+  return RESULT_OK;
+}
+
+static enum result set_categories(struct options *o, const char *v,
+                                  struct error *e)
+{
+  (void)e;
+  o->categories = v;
+  return RESULT_OK;
+}
+
 /* From the agent: a session that the program itself has asked for. */
 static enum result set_vm(struct options *o, const char *v, struct error *e)
 {
@@ -164,7 +189,7 @@ static enum result set_version(struct options *o, const char *v,
 #define SAMPLER (VERB_RECORD | VERB_TRACE)
 
 const struct option_row options_table[] = {
-    CALL(VERB_ANY, 'p', "pid", "PID", set_pid, "the process (or just PID)"),
+    CALL(VERB_PROCESS, 'p', "pid", "PID", set_pid, "the process (or just PID)"),
     CALL(SAMPLER, 'i', "interval", "TIME", set_interval,
          "sampling interval: 10, 10ms, 500us; a bare number is milliseconds "
          "(10ms)"),
@@ -175,7 +200,7 @@ const struct option_row options_table[] = {
          "target's end)"),
     CALL(VERB_RECORD, 'D', "depth", "N", set_depth,
          "frames kept per stack, innermost kept (256)"),
-    CALL(VERB_RECORD, 'z', "zone", "PREFIX", set_zone,
+    CALL(VERB_RECORD | VERB_REPORT, 'z', "zone", "PREFIX", set_zone,
          "only samples whose zone path starts with PREFIX"),
     FLAG(VERB_RECORD, 't', "threads", threads, true,
          "split by thread: a root frame name/tid"),
@@ -197,7 +222,7 @@ const struct option_row options_table[] = {
          "leave Lua frames and builtins out"),
     FLAG(VERB_RECORD, 0, "no-zones", zones, false, "leave zones out"),
     FLAG(VERB_RECORD, 0, "no-state", state, false, "leave the VM state out"),
-    CALL(SAMPLER, 'o', "output", "FILE", set_output,
+    CALL(SAMPLER | VERB_REPORT, 'o', "output", "FILE", set_output,
          "write there, complete or not at all (stdout)"),
     CALL(VERB_RECORD, 'f', "format", "NAME", set_format,
          "collapsed: by the file's suffix (.folded .collapsed .txt), and the "
@@ -205,6 +230,13 @@ const struct option_row options_table[] = {
     CALL(VERB_RECORD, 0, "aborts", "FILE", set_aborts,
          "(record) the table of trace aborts as well, as trace --samples has "
          "it"),
+    FLAG(VERB_RECORD, 0, "report", report, true,
+         "print the report to stderr at the end"),
+    CALL(VERB_REPORT, 0, "diff", "FILE", set_diff,
+         "(report) what grew and what shrank since FILE, in points"),
+    CALL(VERB_RECORD | VERB_REPORT, 0, "categories", "FILE", set_categories,
+         "(report, --report) categories of your own, tried before the "
+         "built-in ones"),
     FLAG(SAMPLER, 0, "benign", benign, true,
          "(trace, --aborts) rows of severity info too"),
     FLAG(VERB_TRACE, 0, "samples", samples, true,
@@ -231,8 +263,7 @@ const size_t options_count = sizeof options_table / sizeof options_table[0];
 /* Known from the documentation of later versions: told apart from a typing
  * error. */
 static const char *const later[] = {
-    "weight", "report", "batch",      "diff", "categories",
-    "slow",   "frames", "frame-zone", "live", "push",
+    "weight", "batch", "slow", "frames", "frame-zone", "live", "push",
 };
 
 /* ---- the parser ---- */
@@ -318,6 +349,8 @@ static enum result parse_short(struct parse *p, const char *letters)
 static enum result parse_word(struct parse *p, const char *word, bool first)
 {
   const struct verb *verb = first ? verb_find(word) : NULL;
+  if (!verb && p->o->verb->bit == VERB_REPORT)
+    return set_file(p->o, word, p->e);
   if (!verb)
     return set_pid(p->o, word, p->e);
   if (!verb->run)
@@ -350,8 +383,9 @@ static enum result check_verb(const struct parse *p)
                        "--%s does not go with %s; see --help",
                        options_table[i].name, verb->name);
   if (p->o->command && !(verb->bit & SAMPLER))
-    return error_set(p->e, RESULT_USAGE, "%s needs a process id, not a command",
-                     verb->name);
+    return error_set(p->e, RESULT_USAGE, "%s needs a %s, not a command",
+                     verb->name,
+                     verb->bit == VERB_REPORT ? "file" : "process id");
   return RESULT_OK;
 }
 
@@ -389,6 +423,10 @@ static enum result check_record(const struct options *o, struct error *e)
   if (o->no_agent && (o->require_agent || o->aborts))
     return error_set(e, RESULT_USAGE, "--no-agent and --%s exclude each other",
                      o->aborts ? "aborts" : "require-agent");
+  if (o->categories && !o->report)
+    return error_set(e, RESULT_USAGE,
+                     "--categories is about the report: it needs --report, or "
+                     "the verb report");
   if (!o->aborts && (o->benign || o->by_cost))
     return error_set(e, RESULT_USAGE,
                      "--%s is about the table of trace aborts: it needs "
@@ -416,9 +454,22 @@ static enum result check_trace(const struct parse *p)
   return RESULT_OK;
 }
 
+static enum result check_report(const struct options *o, struct error *e)
+{
+  if (!o->file)
+    return error_set(e, RESULT_USAGE,
+                     "which file? " ATTACH_NAME
+                     " report FILE, or - for standard input");
+  if (o->diff && !strcmp(o->file, "-") && !strcmp(o->diff, "-"))
+    return error_set(e, RESULT_USAGE, "standard input can be read only once");
+  return RESULT_OK;
+}
+
 static enum result check_whole(const struct parse *p)
 {
   enum result r = check_verb(p);
+  if (r == RESULT_OK && p->o->verb->bit == VERB_REPORT)
+    return check_report(p->o, p->e);
   if (r == RESULT_OK)
     r = check_whom(p->o, p->e);
   if (r == RESULT_OK && p->o->verb->bit == VERB_RECORD)

@@ -4,6 +4,7 @@
  * the account.
  */
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "attach/attach_internal.h"
 #include "output/output.h"
@@ -17,7 +18,8 @@ struct record {
   struct profile *profile;
   struct session_account acc;
   enum session_end end;
-  struct tracing tracing; /* with --aborts */
+  struct tracing tracing;        /* with --aborts */
+  struct categories *categories; /* with --report */
   struct follow_sums follow;
   bool too_soon; /* the command ended before it could be sampled */
 };
@@ -57,6 +59,8 @@ static enum result prepare(void *arg)
   if (!r->profile)
     return error_set(e, RESULT_NOMEM, "no memory");
   enum result res = output_file_open(r->o->output, &r->out, e);
+  if (res == RESULT_OK && r->o->report)
+    res = report_categories(r->o->categories, &r->categories, e);
   if (res == RESULT_OK && r->o->aborts)
     res = tracing_open(&r->tracing, r->o, r->o->aborts, e);
   return res;
@@ -178,6 +182,23 @@ static void close_account(const struct record *r)
   strbuf_free(&b);
 }
 
+static enum result print_report(struct record *r)
+{
+  struct strbuf text = STRBUF_INIT;
+  if (!r->o->report)
+    return RESULT_OK;
+  struct profile *p = output_printable(r->profile);
+  enum result res =
+      p ? report_text(p, r->categories, NULL, &text) : RESULT_NOMEM;
+  if (res == RESULT_OK)
+    fputs(strbuf_text(&text), stderr);
+  else
+    say("no memory for the report");
+  profile_free(p);
+  strbuf_free(&text);
+  return res;
+}
+
 static enum result write_aborts(struct record *r)
 {
   if (!r->o->aborts)
@@ -208,8 +229,11 @@ static enum result settle(struct record *r, enum result sampled)
     say("%s", r->job.error.text);
   close_account(r);
   enum result aborts = write_aborts(r);
+  enum result reported = print_report(r);
   if (sampled != RESULT_OK)
     return sampled;
+  if (written == RESULT_OK && aborts == RESULT_OK)
+    return reported;
   return written != RESULT_OK ? written : aborts;
 }
 
@@ -227,6 +251,7 @@ static void release(void *arg)
   if (r->out)
     output_file_abandon(r->out);
   profile_free(r->profile);
+  categories_free(r->categories);
   tracing_free(&r->tracing);
 }
 

@@ -14,10 +14,11 @@ const struct verb verbs_table[] = {
      "pause the session that runs on a process"},
     {"resume", VERB_STEER, resume_run, "let it go on"},
     {"stop", VERB_STEER, stop_run, "end it; its owner writes what it has"},
+    {"report", VERB_REPORT, report_run,
+     "hottest functions, categories, zones and VM states of collapsed stacks"},
     {"alloc", 0, NULL, NULL},
     {"top", 0, NULL, NULL},
     {"dump", 0, NULL, NULL},
-    {"report", 0, NULL, NULL},
 };
 const size_t verbs_count = sizeof verbs_table / sizeof verbs_table[0];
 

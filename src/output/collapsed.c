@@ -187,11 +187,12 @@ static void printer_free(struct printer *pr)
   strbuf_free(&pr->text);
 }
 
-enum result output_collapsed(struct profile *p, struct strbuf *out)
+struct profile *output_printable(struct profile *p)
 {
   struct printer pr = {.in = p};
   size_t count = profile_stack_count(p);
   const struct profile_stack *stack = profile_sorted(p);
+  struct profile *out = NULL;
   enum result r = RESULT_NOMEM;
   pr.out = profile_new();
   pr.clean_texts = interner_new();
@@ -200,9 +201,19 @@ enum result output_collapsed(struct profile *p, struct strbuf *out)
   r = clean_all(&pr, stack, count);
   for (size_t i = 0; r == RESULT_OK && i < count; i++)
     r = collect(&pr, &stack[i]);
-  if (r == RESULT_OK)
-    r = write_lines(pr.out, out);
+  if (r == RESULT_OK) {
+    out = pr.out;
+    pr.out = NULL;
+  }
 out:
   printer_free(&pr);
+  return out;
+}
+
+enum result output_collapsed(struct profile *p, struct strbuf *out)
+{
+  struct profile *printable = output_printable(p);
+  enum result r = printable ? write_lines(printable, out) : RESULT_NOMEM;
+  profile_free(printable);
   return r;
 }

@@ -26,6 +26,22 @@
  * OK or NOMEM. */
 enum result output_collapsed(struct profile *p, struct strbuf *out);
 
+/* The same as a profile of such texts, for the other writers: all of them take
+ * one that has passed here or been read from a file.  NULL: no memory. */
+struct profile *output_printable(struct profile *p);
+
+/* What a reader asks first: categories, VM states, zones and the hottest
+ * functions, at most `rows` rows of each of these two, as text.  The tables are
+ * put into another order.  OK or NOMEM. */
+enum result output_report(struct summary *s, unsigned rows, struct strbuf *out);
+/* What grew and what shrank between two profiles, in points of percent.  noise:
+ * two standard deviations of the difference of two such shares, if samples were
+ * drawn by chance.  Zones and functions that moved by less are left out; of
+ * those that grew and shrank there are at most `rows` each.  The tables are put
+ * into another order.  OK or NOMEM. */
+enum result output_diff(struct summary *old, struct summary *new, unsigned rows,
+                        struct strbuf *out);
+
 /* The table of trace aborts as CSV (RFC 4180; cells as base/csv.h has them):
  * severity,count,reason,location,zone, then what is asked for besides.  A count
  * that is not known is empty.  OK or NOMEM. */

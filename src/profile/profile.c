@@ -166,6 +166,12 @@ size_t profile_stack_count(const struct profile *p)
   return p->count;
 }
 
+const struct profile_stack *profile_stack_at(const struct profile *p,
+                                             size_t stack)
+{
+  return stack < p->count ? &p->stack[stack] : NULL;
+}
+
 uint64_t profile_weight(const struct profile *p)
 {
   return p->weight;

@@ -365,16 +365,38 @@ START_TEST(test_mistakes)
 }
 END_TEST
 
+START_TEST(test_report)
+{
+  accepted("report run.folded");
+  ck_assert_str_eq(opt.file, "run.folded");
+  ck_assert_ptr_null(opt.diff);
+  accepted("report - -z a");
+  ck_assert_str_eq(opt.file, "-");
+  accepted("report --diff old --categories own new");
+  ck_assert_str_eq(opt.diff, "old");
+  ck_assert_str_eq(opt.categories, "own");
+  accepted("--report 7");
+  ck_assert(opt.report);
+  refused("report", "which file?");
+  refused("report a b", "one file at a time");
+  refused("report - --diff -", "only once");
+  refused("report a -p 7", "does not go with report");
+  refused("report -F 9 a", "does not go with report");
+  refused("report -- a", "needs a file");
+  refused("7 --diff a", "does not go with record");
+  refused("7 --categories a", "needs --report");
+}
+END_TEST
+
 START_TEST(test_not_in_this_version)
 {
   static const char *const lines[] = {
       "alloc 7",
       "top 7",
       "dump 7",
-      "report x",
       "7 --weight cpu",
       "7 --weight=cpu",
-      "7 --report",
+      "top 7 --batch",
       "7 --slow 10ms",
       "7 --frames x",
       "7 --push url",
@@ -757,6 +779,7 @@ static TCase *options_case(void)
   tcase_add_test(tc, test_out_of_range);
   tcase_add_test(tc, test_inject);
   tcase_add_test(tc, test_mistakes);
+  tcase_add_test(tc, test_report);
   tcase_add_test(tc, test_not_in_this_version);
   tcase_add_test(tc, test_formats);
   tcase_add_test(tc, test_help_and_version);
