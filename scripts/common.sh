@@ -9,7 +9,7 @@ jobs=$(nproc 2>/dev/null || echo 2)
 build_packages="gcc libc6-dev make autoconf automake libtool pkg-config
   libunwind-dev libelf-dev libdw-dev liblzma-dev libiberty-dev libzydis-dev"
 test_packages="check luajit libluajit-5.1-dev binutils g++ xz-utils gdb python3
-  love neovim wrk nginx python3-pip"
+  love neovim wrk nginx python3-pip chromium"
 ci_packages="clang clang-format universal-ctags"
 
 say() {

@@ -256,11 +256,24 @@ src_libroom_output_la_SOURCES = \
 	src/output/collapsed.c \
 	src/output/csv.c \
 	src/output/file.c \
+	src/output/html.c \
+	src/output/json.c \
 	src/output/output.h \
 	src/output/output_internal.h \
 	src/output/report.c \
 	src/output/sanitise.c
 src_libroom_output_la_LIBADD = -lm
+# Compiled in as they are.
+flamegraph_files = \
+	share/flamegraph/LICENSE.d3 \
+	share/flamegraph/LICENSE.d3-flame-graph \
+	share/flamegraph/d3-flamegraph.css \
+	share/flamegraph/d3-flamegraph.min.js \
+	share/flamegraph/d3-selection.min.js \
+	share/flamegraph/page.html \
+	share/flamegraph/page.js
+src/output/html.lo: $(flamegraph_files)
+EXTRA_DIST += $(flamegraph_files)
 
 # Texts and table of trace aborts: functions of their arguments, for their unit
 # test.
@@ -341,6 +354,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/job.c \
 	src/attach/launch.c \
 	src/attach/options.c \
+	src/attach/picture.c \
 	src/attach/reach.c \
 	src/attach/record.c \
 	src/attach/report.c \

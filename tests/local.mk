@@ -43,6 +43,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-luajit.test
 dist_check_SCRIPTS += tests/e2e/no-agent-neovim.test
 dist_check_SCRIPTS += tests/e2e/no-agent-wrk.test
 dist_check_SCRIPTS += tests/e2e/no-agent.test
+dist_check_SCRIPTS += tests/e2e/pictures.test
 dist_check_SCRIPTS += tests/e2e/report.test
 dist_check_SCRIPTS += tests/e2e/rust.test
 dist_check_SCRIPTS += tests/e2e/steer.test

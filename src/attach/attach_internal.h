@@ -78,7 +78,9 @@ struct options {
   const char *zone;       /* NULL: every sample */
   const char *output;     /* NULL: stdout */
   const char *format;     /* NULL: by the output's suffix */
+  int format_id;          /* enum format_id: what both come to */
   const char *file;       /* report: collapsed stacks; "-": stdin */
+  bool convert;           /* report: written in format_id instead */
   const char *diff;       /* report: the file before; NULL: none */
   const char *categories; /* the user's table; NULL: none */
   bool report;            /* record: to stderr at the end */
@@ -102,8 +104,36 @@ enum result options_parse(int argc, char **argv, struct options *o,
                           struct error *e);
 /* The text of --help: only what works in this version. */
 void options_help(struct strbuf *b);
-/* The contract's formats: OK for one that this version writes. */
-enum result format_check(const char *name, const char *path, struct error *e);
+
+/* ---- formats (formats.c, picture.c) ---- */
+
+struct profile;
+
+enum format_id {
+  FORMAT_COLLAPSED = 0,
+  FORMAT_SVG,
+  FORMAT_HTML,
+  FORMAT_SPEEDSCOPE,
+  FORMAT_PPROF,
+  FORMAT_PERF,
+  FORMAT_CHROME,
+  FORMAT_TECS,
+};
+/* The contract's formats, by name or else by the suffix of the path (NULL:
+ * none): OK with *id for one that this version writes. */
+enum result format_check(const char *name, const char *path, enum format_id *id,
+                         struct error *e);
+/* What has to be there before anything is sampled. */
+enum result format_prepare(enum format_id id, struct error *e);
+/* Appends the profile in that format.  OK, NOMEM; IO: a program that draws has
+ * failed. */
+enum result format_write(enum format_id id, struct profile *p,
+                         const char *title, struct strbuf *out,
+                         struct error *e);
+/* inferno-flamegraph: NOTFOUND, with the cure. */
+enum result picture_check(struct error *e);
+enum result picture_draw(const struct strbuf *collapsed, const char *title,
+                         struct strbuf *svg, struct error *e);
 
 /* Verbs that an option goes with. */
 enum verb_bit {
@@ -296,7 +326,6 @@ enum result follow_run(struct job *j, const struct session_options *o,
 
 /* ---- reports (report.c) ---- */
 
-struct profile;
 struct categories;
 
 /* Collapsed stacks of a file ("-": stdin), fit to print; says which lines were

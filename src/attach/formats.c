@@ -2,20 +2,21 @@
 #include <string.h>
 
 #include "attach/attach_internal.h"
+#include "output/output.h"
 
 static const struct format {
   const char *name;
   bool works;
   const char *suffix[3];
 } formats[] = {
-    {"collapsed", true, {".folded", ".collapsed", ".txt"}},
-    {"svg", false, {".svg"}},
-    {"html", false, {".html"}},
-    {"speedscope", false, {".speedscope.json"}},
-    {"pprof", false, {".pb.gz"}},
-    {"perf", false, {".perf"}},
-    {"chrome", false, {".trace.json"}},
-    {"tecs", false, {".tecs"}},
+    [FORMAT_COLLAPSED] = {"collapsed", true, {".folded", ".collapsed", ".txt"}},
+    [FORMAT_SVG] = {"svg", true, {".svg"}},
+    [FORMAT_HTML] = {"html", true, {".html"}},
+    [FORMAT_SPEEDSCOPE] = {"speedscope", false, {".speedscope.json"}},
+    [FORMAT_PPROF] = {"pprof", false, {".pb.gz"}},
+    [FORMAT_PERF] = {"perf", false, {".perf"}},
+    [FORMAT_CHROME] = {"chrome", false, {".trace.json"}},
+    [FORMAT_TECS] = {"tecs", false, {".tecs"}},
 };
 #define FORMATS (sizeof formats / sizeof formats[0])
 
@@ -43,17 +44,73 @@ static const struct format *by_suffix(const char *path)
   return &formats[0];
 }
 
-enum result format_check(const char *name, const char *path, struct error *e)
+static void add_names(struct strbuf *b)
+{
+  for (size_t i = 0; i < FORMATS; i++)
+    if (formats[i].works)
+      strbuf_printf(b, "%s%s", b->len ? ", " : "", formats[i].name);
+}
+
+enum result format_check(const char *name, const char *path, enum format_id *id,
+                         struct error *e)
 {
   const struct format *f = name ? by_name(name) : by_suffix(path ? path : "");
+  struct strbuf names = STRBUF_INIT;
+  enum result r = RESULT_OK;
+  add_names(&names);
   if (!f)
-    return error_set(e, RESULT_USAGE,
-                     "unknown format '%s'; this version writes: collapsed",
-                     name);
-  if (!f->works)
-    return error_set(e, RESULT_USAGE,
-                     "format '%s'%s%s is not in this version; it writes "
-                     "collapsed stacks (-f collapsed)",
-                     f->name, name ? "" : " for ", name ? "" : path);
-  return RESULT_OK;
+    r = error_set(e, RESULT_USAGE,
+                  "unknown format '%s'; this version writes: %s", name,
+                  strbuf_text(&names));
+  else if (!f->works)
+    r = error_set(e, RESULT_USAGE,
+                  "format '%s'%s%s is not in this version; it writes: %s",
+                  f->name, name ? "" : " for ", name ? "" : path,
+                  strbuf_text(&names));
+  else
+    *id = (enum format_id)(f - formats);
+  strbuf_free(&names);
+  return r;
+}
+
+enum result format_prepare(enum format_id id, struct error *e)
+{
+  return id == FORMAT_SVG ? picture_check(e) : RESULT_OK;
+}
+
+static enum result write_svg(struct profile *p, const char *title,
+                             struct strbuf *out, struct error *e)
+{
+  struct strbuf text = STRBUF_INIT;
+  enum result r = output_collapsed(p, &text);
+  r = r == RESULT_OK ? picture_draw(&text, title, out, e)
+                     : error_set(e, r, "no memory for the picture");
+  strbuf_free(&text);
+  return r;
+}
+
+static enum result write_printable(enum format_id id, struct profile *p,
+                                   const char *title, struct strbuf *out)
+{
+  struct profile *printable = output_printable(p);
+  enum result r = RESULT_NOMEM;
+  if (printable && id == FORMAT_HTML)
+    r = output_html(printable, title, out);
+  profile_free(printable);
+  return r;
+}
+
+enum result format_write(enum format_id id, struct profile *p,
+                         const char *title, struct strbuf *out, struct error *e)
+{
+  enum result r = RESULT_OK;
+  if (id == FORMAT_SVG)
+    return write_svg(p, title, out, e);
+  if (id == FORMAT_COLLAPSED)
+    r = output_collapsed(p, out);
+  else
+    r = write_printable(id, p, title, out);
+  if (r != RESULT_OK)
+    error_set(e, r, "cannot write the profile: %s", result_text(r));
+  return r;
 }

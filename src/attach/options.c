@@ -224,9 +224,9 @@ const struct option_row options_table[] = {
     FLAG(VERB_RECORD, 0, "no-state", state, false, "leave the VM state out"),
     CALL(SAMPLER | VERB_REPORT, 'o', "output", "FILE", set_output,
          "write there, complete or not at all (stdout)"),
-    CALL(VERB_RECORD, 'f', "format", "NAME", set_format,
-         "collapsed: by the file's suffix (.folded .collapsed .txt), and the "
-         "default"),
+    CALL(VERB_RECORD | VERB_REPORT, 'f', "format", "NAME", set_format,
+         "by the file's suffix, else collapsed: collapsed (.folded .collapsed "
+         ".txt), svg (needs inferno), html"),
     CALL(VERB_RECORD, 0, "aborts", "FILE", set_aborts,
          "(record) the table of trace aborts as well, as trace --samples has "
          "it"),
@@ -414,7 +414,16 @@ static enum result check_whom(const struct options *o, struct error *e)
                    " -- command (see --help)");
 }
 
-static enum result check_record(const struct options *o, struct error *e)
+static enum result check_format(struct options *o, struct error *e)
+{
+  enum format_id id;
+  enum result r = format_check(o->format, o->output, &id, e);
+  if (r == RESULT_OK)
+    o->format_id = id;
+  return r;
+}
+
+static enum result check_record(struct options *o, struct error *e)
 {
   if (!o->native && !o->lua && !o->zones && !o->state)
     return error_set(e, RESULT_USAGE,
@@ -439,7 +448,7 @@ static enum result check_record(const struct options *o, struct error *e)
   if (o->aborts && o->output && !strcmp(o->aborts, o->output))
     return error_set(e, RESULT_USAGE,
                      "--aborts and --output name the same file, %s", o->output);
-  return format_check(o->format, o->output, e);
+  return check_format(o, e);
 }
 
 static enum result check_trace(const struct parse *p)
@@ -454,7 +463,7 @@ static enum result check_trace(const struct parse *p)
   return RESULT_OK;
 }
 
-static enum result check_report(const struct options *o, struct error *e)
+static enum result check_report(struct options *o, struct error *e)
 {
   if (!o->file)
     return error_set(e, RESULT_USAGE,
@@ -462,7 +471,14 @@ static enum result check_report(const struct options *o, struct error *e)
                      " report FILE, or - for standard input");
   if (o->diff && !strcmp(o->file, "-") && !strcmp(o->diff, "-"))
     return error_set(e, RESULT_USAGE, "standard input can be read only once");
-  return RESULT_OK;
+  enum result r = check_format(o, e);
+  o->convert = o->format || o->format_id != FORMAT_COLLAPSED;
+  if (r == RESULT_OK && o->convert && (o->diff || o->categories || o->zone))
+    return error_set(e, RESULT_USAGE,
+                     "--diff, --categories and --zone are about the report; "
+                     "in another format (%s) the whole file is written",
+                     o->format ? o->format : o->output);
+  return r;
 }
 
 static enum result check_whole(const struct parse *p)

@@ -21,6 +21,7 @@ struct record {
   struct tracing tracing;        /* with --aborts */
   struct categories *categories; /* with --report */
   struct follow_sums follow;
+  bool undrawn;  /* the program that draws has failed */
   bool too_soon; /* the command ended before it could be sampled */
 };
 
@@ -59,6 +60,8 @@ static enum result prepare(void *arg)
   if (!r->profile)
     return error_set(e, RESULT_NOMEM, "no memory");
   enum result res = output_file_open(r->o->output, &r->out, e);
+  if (res == RESULT_OK)
+    res = format_prepare((enum format_id)r->o->format_id, e);
   if (res == RESULT_OK && r->o->report)
     res = report_categories(r->o->categories, &r->categories, e);
   if (res == RESULT_OK && r->o->aborts)
@@ -127,23 +130,53 @@ static enum result run_session(struct record *r)
 
 /* ---- after sampling ---- */
 
+static enum result finish_file(struct output_file *out,
+                               const struct strbuf *text, struct error *e)
+{
+  enum result res = output_file_finish(out, text, e);
+  return res == RESULT_END ? RESULT_OK : res; /* the reader had enough */
+}
+
+/* A picture that could not be drawn must not take the samples with it. */
+static void keep_stacks(struct record *r)
+{
+  struct strbuf path = STRBUF_INIT, text = STRBUF_INIT;
+  struct output_file *out = NULL;
+  struct error e;
+  if (r->o->output)
+    strbuf_printf(&path, "%s.folded", r->o->output);
+  enum result res =
+      output_file_open(path.len ? strbuf_text(&path) : NULL, &out, &e);
+  if (res == RESULT_OK && output_collapsed(r->profile, &text) == RESULT_OK)
+    res = finish_file(out, &text, &e);
+  if (res == RESULT_OK)
+    say("its collapsed stacks are in %s",
+        path.len ? strbuf_text(&path) : "standard output");
+  else
+    say("%s", e.text);
+  strbuf_free(&path);
+  strbuf_free(&text);
+}
+
 static enum result write_profile(struct record *r)
 {
-  struct strbuf text = STRBUF_INIT;
+  struct strbuf text = STRBUF_INIT, title = STRBUF_INIT;
   struct output_file *out = r->out;
   struct error *e = &r->job.error;
-  enum result res = output_collapsed(r->profile, &text);
+  strbuf_printf(&title, "%s (%d)", r->job.comm, job_pid(&r->job));
+  enum result res = format_write((enum format_id)r->o->format_id, r->profile,
+                                 strbuf_text(&title), &text, e);
   r->out = NULL;
   if (r->o->keep_own && r->job.target)
     output_file_keep_since(out, reach_started_ns(r->job.target));
-  if (res == RESULT_OK) {
-    res = output_file_finish(out, &text, e);
-  } else {
+  if (res == RESULT_OK)
+    res = finish_file(out, &text, e);
+  else
     output_file_abandon(out);
-    error_set(e, res, "cannot write the profile: %s", result_text(res));
-  }
+  r->undrawn = res == RESULT_IO && r->o->format_id == FORMAT_SVG;
   strbuf_free(&text);
-  return res == RESULT_END ? RESULT_OK : res; /* the reader had enough */
+  strbuf_free(&title);
+  return res;
 }
 
 static void close_account(const struct record *r)
@@ -227,6 +260,8 @@ static enum result settle(struct record *r, enum result sampled)
   enum result written = write_profile(r);
   if (written != RESULT_OK)
     say("%s", r->job.error.text);
+  if (r->undrawn && profile_weight(r->profile))
+    keep_stacks(r);
   close_account(r);
   enum result aborts = write_aborts(r);
   enum result reported = print_report(r);

@@ -175,6 +175,8 @@ static enum result load(struct report *t)
   const struct options *o = t->o;
   enum result r = output_file_open(o->output, &t->out, &t->e);
   if (r == RESULT_OK)
+    r = format_prepare((enum format_id)o->format_id, &t->e);
+  if (r == RESULT_OK)
     r = report_categories(o->categories, &t->categories, &t->e);
   if (r == RESULT_OK)
     r = report_load(o->file, o->quiet, &t->profile, &t->e);
@@ -186,6 +188,9 @@ static enum result load(struct report *t)
 static enum result make_text(struct report *t)
 {
   const struct options *o = t->o;
+  if (o->convert)
+    return format_write((enum format_id)o->format_id, t->profile,
+                        file_name(o->file), &t->text, &t->e);
   enum result r =
       o->diff
           ? diff_text(t->other, t->profile, t->categories, o->zone, &t->text)

@@ -42,6 +42,11 @@ enum result output_report(struct summary *s, unsigned rows, struct strbuf *out);
 enum result output_diff(struct summary *old, struct summary *new, unsigned rows,
                         struct strbuf *out);
 
+/* One self-contained page with an interactive flame graph of a printable
+ * profile.  title is plain text.  OK or NOMEM. */
+enum result output_html(const struct profile *p, const char *title,
+                        struct strbuf *out);
+
 /* The table of trace aborts as CSV (RFC 4180; cells as base/csv.h has them):
  * severity,count,reason,location,zone, then what is asked for besides.  A count
  * that is not known is empty.  OK or NOMEM. */

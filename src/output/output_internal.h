@@ -13,4 +13,8 @@ void output_sanitise(struct strbuf *out, const char *text, size_t len);
  * nothing else is left whole. */
 size_t output_without_state(const char *text, size_t len);
 
+/* A JSON string, quoted; `<` is escaped too, so that it may stand in a script
+ * of HTML.  The text is UTF-8. */
+void output_json_string(struct strbuf *out, const char *text, size_t len);
+
 #endif

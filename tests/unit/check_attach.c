@@ -400,10 +400,7 @@ START_TEST(test_not_in_this_version)
       "7 --slow 10ms",
       "7 --frames x",
       "7 --push url",
-      "7 -f svg",
       "7 -f pprof",
-      "7 -o x.svg",
-      "7 -o x.html",
       "7 -o x.pb.gz",
       "7 -o x.tecs",
       "7 -o x.perf",
@@ -423,6 +420,16 @@ START_TEST(test_formats)
   accepted("7 -o x.txt");
   accepted("7 -o profile");
   accepted("7 -o x.svg -f collapsed");
+  ck_assert_int_eq(opt.format_id, FORMAT_COLLAPSED);
+  accepted("7 -o x.svg");
+  ck_assert_int_eq(opt.format_id, FORMAT_SVG);
+  accepted("7 -o x.txt -f html");
+  ck_assert_int_eq(opt.format_id, FORMAT_HTML);
+  accepted("report x -o x.txt"); /* a report, not the stacks once more */
+  ck_assert(!opt.convert);
+  accepted("report x -o x.html");
+  ck_assert(opt.convert);
+  refused("report x -o x.html --diff y", "about the report");
   refused("7 -f flame", "unknown format 'flame'");
 }
 END_TEST
@@ -444,21 +451,35 @@ START_TEST(test_help_text)
   struct strbuf b = STRBUF_INIT;
   options_help(&b);
   const char *text = strbuf_text(&b);
-  static const char *const shown[] = {"-p, --pid PID",   "-i, --interval TIME",
-                                      "-F, --freq HZ",   "-d, --duration TIME",
-                                      "--require-agent", "--no-state",
-                                      "record",          "trace",
-                                      "status",          "pause",
-                                      "resume",          "stop",
-                                      "--aborts FILE",   "--benign",
-                                      "--samples",       "--by-cost",
-                                      "--follow",        "--mode MODE",
-                                      "--inline",        "--inject"};
+  static const char *const shown[] = {"-p, --pid PID",
+                                      "-i, --interval TIME",
+                                      "-F, --freq HZ",
+                                      "-d, --duration TIME",
+                                      "--require-agent",
+                                      "--no-state",
+                                      "record",
+                                      "trace",
+                                      "status",
+                                      "pause",
+                                      "resume",
+                                      "stop",
+                                      "--aborts FILE",
+                                      "--benign",
+                                      "--samples",
+                                      "--by-cost",
+                                      "--follow",
+                                      "--mode MODE",
+                                      "--inline",
+                                      "--inject",
+                                      "report",
+                                      "--diff FILE",
+                                      "svg",
+                                      "html"};
   for (size_t i = 0; i < sizeof shown / sizeof shown[0]; i++)
     ck_assert_msg(strstr(text, shown[i]) != NULL, "help lacks %s", shown[i]);
   static const char *const hidden[] = {
       "alloc",
-      "svg",
+      ".tecs",
       "--push",
       "--vm ",
   };
