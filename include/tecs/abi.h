@@ -73,6 +73,7 @@ enum tecs_section_tag {
   TECS_SECTION_RINGS = 4,      /* bytes, one ring for each slot */
   TECS_SECTION_ABORTS = 5,     /* struct tecs_aborts, one */
   TECS_SECTION_ABORT_ROWS = 6, /* struct tecs_abort, TECS_ABORT_ROWS */
+  TECS_SECTION_LOG = 7,        /* struct tecs_log, one; since minor 3 */
 };
 
 struct tecs_section {
@@ -234,6 +235,96 @@ struct tecs_abort {
   char location[256];
   char zone[216];
 };
+
+/* ---- The record log: which bytecode traces were recorded from ---- */
+
+#define TECS_LOG_BYTES 4194304u       /* a power of two; oldest logs go first */
+#define TECS_LOG_BUCKETS 4096u        /* a power of two */
+#define TECS_LOG_EVENTS_MAX 8192u     /* of one trace; more: it has no log */
+#define TECS_LOG_PROTOS_MAX 1024u     /* likewise */
+#define TECS_LOG_START TECS_LOG_BYTES /* position of the first log; 0: none */
+#define TECS_LOG_NO_PROTO UINT16_MAX
+
+enum tecs_log_state {
+  TECS_LOG_NONE = 0,      /* no VM, or one without a JIT */
+  TECS_LOG_ON = 1,        /* traces that are made now get a log */
+  TECS_LOG_OFF = 2,       /* TECS_AGENT has log=off */
+  TECS_LOG_REPLACED = 3,  /* the game put a handler of its own over ours */
+  TECS_LOG_WITHDRAWN = 4, /* as TECS_VM_WITHDRAWN */
+  TECS_LOG_UNSAFE = 5,    /* a LuaJIT without GC64, which a fault of its own
+                             could keep from going on while we listen */
+};
+
+/* Of the VM in the same place of section VMS; g 0: it has no Lua API to listen
+ * with. */
+struct tecs_log_vm {
+  uint64_t g;       /* 0: none; stored last */
+  uint64_t floor;   /* logs at positions below it have been dropped: of traces
+                       that were flushed, or of an earlier VM */
+  uint32_t state;   /* enum tecs_log_state */
+  uint32_t since_s; /* CLOCK_MONOTONIC, seconds: in this state since then */
+  uint64_t logged;  /* traces that got a log in this VM */
+  uint64_t missed;  /* and that did not although we listened: too long, or the
+                       area was taken by another thread for too long */
+  uint64_t reserved[3];
+};
+
+/* Written by the agent.  A position is a count of bytes that only grows; what
+ * is at position p stands in bytes[p % TECS_LOG_BYTES], and is whole as long as
+ * tail <= p < head: a reader looks at tail afterwards, too.  Logs are chained
+ * by bucket (tecs_log_bucket), the newest first; positions fall along a chain,
+ * and one below tail ends it. */
+struct tecs_log {
+  uint64_t head;
+  uint64_t tail;
+  uint64_t backed; /* of bytes: [0, backed) have memory behind them */
+  uint64_t reserved[5];
+  struct tecs_log_vm vm[TECS_VMS];
+  uint64_t bucket[TECS_LOG_BUCKETS]; /* positions; 0: none */
+  uint8_t bytes[TECS_LOG_BYTES];
+};
+
+/* A log; 8-aligned, never across the end of bytes.  nproto tecs_log_proto and
+ * nevent tecs_log_event follow.  Of several of one VM and traceno, only the
+ * newest is of use, and only when it is not dropped and mcode and szmcode are
+ * those of the trace (lj_jit.h, GCtrace). */
+struct tecs_log_trace {
+  uint32_t len;      /* all of it, a multiple of 8 */
+  uint32_t dropped;  /* 1: the trace's number is being used anew */
+  uint64_t position; /* its own */
+  uint64_t prev;     /* position of the next older one in its bucket; 0: none */
+  uint64_t g;
+  uint64_t mcode;
+  uint32_t szmcode;
+  uint32_t traceno;
+  uint32_t nproto;
+  uint32_t nevent;
+  uint64_t reserved;
+};
+
+/* A prototype that was recorded in, as it was when it was recorded. */
+struct tecs_log_proto {
+  uint64_t addr; /* of the GCproto */
+  uint32_t firstline;
+  uint32_t sizebc; /* instructions, the header (0) included */
+};
+
+/* A recorded bytecode: what a listener of the event "record" sees before it
+ * (lj_trace.c, trace_state), in the order of recording. */
+struct tecs_log_event {
+  uint32_t pc;    /* index of the bytecode in its prototype */
+  uint16_t ref;   /* J->cur.nins: the first IR reference that it may use */
+  uint16_t depth; /* J->framedepth */
+  uint16_t proto; /* index of its tecs_log_proto; TECS_LOG_NO_PROTO: the header
+                     of a builtin, outside all prototypes, pc 0 */
+  uint16_t reserved;
+};
+
+static inline uint32_t tecs_log_bucket(uint64_t g, uint32_t traceno)
+{
+  uint64_t h = (g ^ traceno) * UINT64_C(0x9e3779b97f4a7c15);
+  return (uint32_t)(h >> 40) & (TECS_LOG_BUCKETS - 1);
+}
 
 /* ---- Records in a ring: 8-aligned, never across the ring's end ---- */
 

@@ -102,6 +102,10 @@ static enum result place_sections(struct shm *s, const struct tecs_header *h,
     s->aborts = (struct tecs_aborts *)(s->base + aborts);
     s->abort_rows = (struct tecs_abort *)(s->base + rows);
   }
+  uint64_t log = section_at(h, TECS_SECTION_LOG, sizeof(struct tecs_log), 1,
+                            h->segment_size);
+  if (log) /* since minor 3 */
+    s->log = (struct tecs_log *)(s->base + log);
   return RESULT_OK;
 }
 

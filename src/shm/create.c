@@ -65,6 +65,7 @@ static void set_pointers(struct shm *s)
   s->rings = s->base + SEGMENT_RINGS_OFFSET;
   s->aborts = (struct tecs_aborts *)(s->base + SEGMENT_ABORTS_OFFSET);
   s->abort_rows = (struct tecs_abort *)(s->base + SEGMENT_ABORT_ROWS_OFFSET);
+  s->log = (struct tecs_log *)(s->base + SEGMENT_LOG_OFFSET);
 }
 
 static void add_section(struct tecs_header *h, uint32_t tag, uint64_t offset,
@@ -130,6 +131,8 @@ static void fill_header(struct tecs_header *h, const char *build,
               sizeof(struct tecs_aborts), 1);
   add_section(h, TECS_SECTION_ABORT_ROWS, SEGMENT_ABORT_ROWS_OFFSET,
               sizeof(struct tecs_abort), TECS_ABORT_ROWS);
+  add_section(h, TECS_SECTION_LOG, SEGMENT_LOG_OFFSET, sizeof(struct tecs_log),
+              1);
 }
 
 enum result shm_create(struct shm *s, const char *build, uint32_t cookie)
@@ -165,7 +168,7 @@ void shm_publish(struct shm *s, enum tecs_state state, enum tecs_reason why)
   atomic_release(&s->header->magic, TECS_ABI_MAGIC);
 }
 
-static enum result back(struct shm *s, const void *from, const void *to)
+enum result shm_back(struct shm *s, const void *from, const void *to)
 {
   off_t start = (const uint8_t *)from - s->base;
   off_t end = (const uint8_t *)to - s->base;
@@ -178,14 +181,14 @@ enum result shm_back_aborts(struct shm *s)
 {
   if (!s->aborts)
     return RESULT_UNSUPPORTED;
-  return back(s, s->aborts, s->abort_rows + SHM_ABORT_STEP);
+  return shm_back(s, s->aborts, s->abort_rows + SHM_ABORT_STEP);
 }
 
 enum result shm_back_abort_rows(struct shm *s, uint32_t from, uint32_t to)
 {
   if (from >= to || to > TECS_ABORT_ROWS)
     return RESULT_FULL;
-  return back(s, s->abort_rows + from, s->abort_rows + to);
+  return shm_back(s, s->abort_rows + from, s->abort_rows + to);
 }
 
 void shm_destroy(struct shm *s)

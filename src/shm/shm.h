@@ -28,6 +28,8 @@ struct shm {
   uint8_t *rings;
   struct tecs_aborts *aborts;    /* no memory behind these two before */
   struct tecs_abort *abort_rows; /* shm_back_aborts; NULL: agent is older */
+  struct tecs_log *log; /* nor behind this before shm_log_back; likewise */
+  uint64_t log_head, log_backed; /* agent: what the log should say of itself */
   uint8_t *scratch;              /* collector: a record copied out of a ring */
 };
 
@@ -50,6 +52,24 @@ void shm_ring_commit(struct tecs_slot *slot, uint32_t used);
 /* Puts memory behind the rows [from, to) of the abort table too; as
  * shm_back_aborts. */
 enum result shm_back_abort_rows(struct shm *s, uint32_t from, uint32_t to);
+
+/* The record log.  The writer is one thread at a time: the agent sees to that.
+ *
+ * Puts memory behind the log's tables and the first of its bytes; idempotent.
+ * As shm_back_aborts. */
+enum result shm_log_back(struct shm *s);
+/* The VM at that place of the VMs' table is now g: it has no logs yet. */
+void shm_log_vm_made(struct shm *s, unsigned vm, uint64_t g,
+                     enum tecs_log_state state, uint32_t now_s);
+/* All logs of the VM at that place are dropped. */
+void shm_log_flush(struct shm *s, unsigned vm);
+/* The log of that trace, if there is one, is dropped. */
+void shm_log_drop(struct shm *s, uint64_t g, uint32_t traceno);
+/* Appends a log; g, mcode, szmcode, traceno, nproto and nevent of *head are
+ * given.  FULL: too large, or no memory for it; nothing was changed. */
+enum result shm_log_put(struct shm *s, const struct tecs_log_trace *head,
+                        const struct tecs_log_proto *proto,
+                        const struct tecs_log_event *event);
 
 /* ---- either side ---- */
 
@@ -87,6 +107,44 @@ const struct tecs_record *shm_ring_peek(struct shm *s, unsigned slot,
                                         uint64_t *bad);
 void shm_ring_consume(struct shm *s, unsigned slot,
                       const struct tecs_record *rec);
+
+/* ---- the record log, read ----
+ *
+ * A log belongs to the trace if the trace still is what the key says after the
+ * log was read: read GCtrace (its number, mcode, szmcode) first, then the log,
+ * then GCtrace again.  Nothing of it is believed: counts, indices and lengths
+ * are checked here, but prototypes, positions in them, references and depths
+ * are what the game's memory says. */
+
+struct shm_log_key {
+  uint64_t g; /* global_State of the VM: tecs_sample_vm.g */
+  uint64_t mcode;
+  uint32_t szmcode;
+  uint32_t traceno;
+};
+/* Points into the caller's buffer. */
+struct shm_log {
+  uint64_t position; /* identifies this log for the segment's life: the same
+                        position is the same log */
+  uint32_t nproto, nevent;
+  const struct tecs_log_proto *proto;
+  const struct tecs_log_event *event; /* .proto < nproto, or
+                                         TECS_LOG_NO_PROTO */
+};
+#define SHM_LOG_TRACE_MAX                                                      \
+  (sizeof(struct tecs_log_trace) +                                             \
+   TECS_LOG_PROTOS_MAX * sizeof(struct tecs_log_proto) +                       \
+   TECS_LOG_EVENTS_MAX * sizeof(struct tecs_log_event))
+
+/* Copies a trace's log into buffer (SHM_LOG_TRACE_MAX bytes, 8-aligned).
+ * NOTFOUND: there is none, or it went while it was read; UNSUPPORTED: the agent
+ * is older, or keeps no log; CORRUPT: what stands there makes no sense.  Holds
+ * no lock; one system call. */
+enum result shm_log_find(const struct shm *s, const struct shm_log_key *key,
+                         void *buffer, struct shm_log *out);
+/* What the log says of VM g; returns as above. */
+enum result shm_log_vm(const struct shm *s, uint64_t g,
+                       struct tecs_log_vm *out);
 
 /* ---- records, checked: every pointer lies inside the record ---- */
 

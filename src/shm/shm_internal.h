@@ -6,6 +6,9 @@
 #ifndef SHM_SHM_INTERNAL_H
 #define SHM_SHM_INTERNAL_H
 
+#include <stddef.h>
+
+#include "shm/shm.h"
 #include "tecs/abi.h"
 
 #define SEGMENT_CONTROL_OFFSET 1024u
@@ -19,13 +22,23 @@
 /* backed when a trace session begins (shm_back_aborts) */
 #define SEGMENT_ABORTS_SIZE                                                    \
   (4096u + (uint64_t)TECS_ABORT_ROWS * sizeof(struct tecs_abort))
-#define SEGMENT_SIZE (SEGMENT_ABORTS_OFFSET + SEGMENT_ABORTS_SIZE)
+#define SEGMENT_LOG_OFFSET (SEGMENT_ABORTS_OFFSET + SEGMENT_ABORTS_SIZE)
+/* backed when a VM comes, its bytes as they fill (shm_log_back) */
+#define SEGMENT_SIZE (SEGMENT_LOG_OFFSET + sizeof(struct tecs_log))
 
 _Static_assert(sizeof(struct tecs_section) == 32, "abi");
 _Static_assert(sizeof(struct tecs_header) == 384, "abi");
 _Static_assert(sizeof(struct tecs_control) == 64, "abi");
 _Static_assert(sizeof(struct tecs_aborts) == 64, "abi");
 _Static_assert(sizeof(struct tecs_abort) == 640, "abi");
+_Static_assert(sizeof(struct tecs_log_vm) == 64, "abi");
+_Static_assert(sizeof(struct tecs_log_trace) == 64, "abi");
+_Static_assert(sizeof(struct tecs_log_proto) == 16, "abi");
+_Static_assert(sizeof(struct tecs_log_event) == 12, "abi");
+_Static_assert(offsetof(struct tecs_log, vm) == 64, "abi");
+_Static_assert(offsetof(struct tecs_log, bytes) % 4096 == 64, "abi");
+_Static_assert(SHM_LOG_TRACE_MAX < TECS_LOG_BYTES / 8, "abi");
+_Static_assert(SEGMENT_LOG_OFFSET % 4096 == 0, "whole pages are backed");
 _Static_assert(sizeof(struct tecs_vm) == 64, "abi");
 _Static_assert(sizeof(struct tecs_slot) == 128, "abi");
 _Static_assert(sizeof(struct tecs_record) == 8, "abi");
@@ -46,5 +59,8 @@ _Static_assert(SEGMENT_VMS_OFFSET + sizeof(struct tecs_vm) * TECS_VMS <=
 _Static_assert(SEGMENT_SLOTS_OFFSET + sizeof(struct tecs_slot) * TECS_SLOTS <=
                    SEGMENT_RINGS_OFFSET,
                "fit");
+
+/* Puts memory behind [from, to).  FULL: there is none left. */
+enum result shm_back(struct shm *s, const void *from, const void *to);
 
 #endif

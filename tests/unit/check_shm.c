@@ -200,6 +200,45 @@ static void list_aborts(void)
   FIELD(tecs_abort, zone);
 }
 
+static void list_log(void)
+{
+  int n = (int)strlen(out);
+  SIZE(tecs_log_vm);
+  FIELD(tecs_log_vm, g);
+  FIELD(tecs_log_vm, floor);
+  FIELD(tecs_log_vm, state);
+  FIELD(tecs_log_vm, since_s);
+  FIELD(tecs_log_vm, logged);
+  FIELD(tecs_log_vm, missed);
+  SIZE(tecs_log);
+  FIELD(tecs_log, head);
+  FIELD(tecs_log, tail);
+  FIELD(tecs_log, backed);
+  FIELD(tecs_log, vm);
+  FIELD(tecs_log, bucket);
+  FIELD(tecs_log, bytes);
+  SIZE(tecs_log_trace);
+  FIELD(tecs_log_trace, len);
+  FIELD(tecs_log_trace, dropped);
+  FIELD(tecs_log_trace, position);
+  FIELD(tecs_log_trace, prev);
+  FIELD(tecs_log_trace, g);
+  FIELD(tecs_log_trace, mcode);
+  FIELD(tecs_log_trace, szmcode);
+  FIELD(tecs_log_trace, traceno);
+  FIELD(tecs_log_trace, nproto);
+  FIELD(tecs_log_trace, nevent);
+  SIZE(tecs_log_proto);
+  FIELD(tecs_log_proto, addr);
+  FIELD(tecs_log_proto, firstline);
+  FIELD(tecs_log_proto, sizebc);
+  SIZE(tecs_log_event);
+  FIELD(tecs_log_event, pc);
+  FIELD(tecs_log_event, ref);
+  FIELD(tecs_log_event, depth);
+  FIELD(tecs_log_event, proto);
+}
+
 /* tests/golden/abi-1.txt is what readers of major version 1 rely on. */
 START_TEST(test_layout_is_golden)
 {
@@ -218,6 +257,7 @@ START_TEST(test_layout_is_golden)
   list_samples();
   list_images();
   list_aborts();
+  list_log();
   ck_assert_str_eq(out, want);
 }
 END_TEST
