@@ -17,6 +17,7 @@ noinst_LTLIBRARIES += src/libroom-shm.la
 src_libroom_shm_la_SOURCES = \
 	src/shm/attach.c \
 	src/shm/create.c \
+	src/shm/log.c \
 	src/shm/records.c \
 	src/shm/ring.c \
 	src/shm/shm.h \
@@ -326,6 +327,8 @@ src_libtecs_agent_la_SOURCES = \
 	src/agent/profile_text.c \
 	src/agent/profile_trace.c \
 	src/agent/profile_unheard.c \
+	src/agent/reclog.c \
+	src/agent/reclog.h \
 	src/agent/registry.c \
 	src/agent/signals.c \
 	src/agent/zonemod.h \

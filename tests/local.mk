@@ -73,6 +73,7 @@ EXTRA_DIST += \
 	tests/bench/interpreted.lua \
 	tests/bench/measure.py \
 	tests/bench/run \
+	tests/bench/reclog \
 	tests/bench/zones \
 	tests/bench/zones.lua \
 	tests/cases/01.py \
@@ -218,6 +219,7 @@ EXTRA_DIST += \
 	tests/targets/nvim.lua \
 	tests/targets/inline.cc \
 	tests/targets/phases.lua \
+	tests/targets/recorded.lua \
 	tests/targets/profile_contract.lua \
 	tests/targets/profile_steps.lua \
 	tests/targets/rust/Cargo.toml \
@@ -246,6 +248,9 @@ clean-local:
 check_PROGRAMS += tests/agent/aborts_reader
 tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c
 tests_agent_aborts_reader_LDADD = src/libroom-shm.la src/libroom-base.la
+check_PROGRAMS += tests/agent/reclog_reader
+tests_agent_reclog_reader_SOURCES = tests/agent/reclog_reader.c
+tests_agent_reclog_reader_LDADD = src/libroom-shm.la src/libroom-base.la
 
 # Speed and memory, see tests/README.md; not part of check.
 .PHONY: bench fuzz fuzz-lines unit
@@ -483,6 +488,14 @@ tests_fuzz_check_lines_mutations_SOURCES = \
 tests_fuzz_check_lines_mutations_CPPFLAGS = $(AM_CPPFLAGS) -I$(srcdir)/tests
 tests_fuzz_check_lines_mutations_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_fuzz_check_lines_mutations_LDADD = $(lines_test_libs) $(CHECK_LIBS)
+
+unit_tests += tests/unit/check_log
+tests_unit_check_log_SOURCES = tests/unit/check_log.c
+tests_unit_check_log_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_log_LDADD = \
+	src/libroom-shm.la \
+	src/libroom-base.la \
+	$(CHECK_LIBS) -lpthread
 
 unit_tests += tests/unit/check_merge
 tests_unit_check_merge_SOURCES = tests/unit/check_merge.c tests/unit/fake_sample.h

@@ -30,20 +30,18 @@ static struct abort_table table = {.more = more_rows};
 
 /* ---- events ---- */
 
-enum what { WHAT_START, WHAT_STOP, WHAT_ABORT, WHAT_FLUSH, WHAT_OTHER };
-
-static enum what what_is_it(struct vm_mem *m, const struct vm_layout *lay,
-                            uint64_t tv)
+enum abort_event aborts_what(struct vm_mem *m, const struct vm_layout *lay,
+                             uint64_t tv)
 {
   static const char *const names[] = {"start", "stop", "abort", "flush"};
   char text[8] = "";
   uint32_t len;
   uint64_t str = vm_value_as(lay, tv, VM_GCT_STR);
   if (!vm_plausible(str))
-    return WHAT_OTHER;
+    return ABORT_EVENT_OTHER;
   abort_text_load(m, lay, str, ABORT_TEXT_HEAD, text, sizeof text - 1, &len);
   unsigned i = 0;
-  while (i < WHAT_OTHER && strcmp(text, names[i]))
+  while (i < ABORT_EVENT_OTHER && strcmp(text, names[i]))
     i++;
   return i;
 }
@@ -129,14 +127,14 @@ static void describe(struct vm_mem *m, struct vm_events *v, uint64_t arg,
   add_zone(m, v, row);
 }
 
-static void count_event(enum what what, const struct tecs_abort *row)
+static void count_event(enum abort_event what, const struct tecs_abort *row)
 {
   struct tecs_aborts *a = table.totals;
-  if (what == WHAT_START)
+  if (what == ABORT_EVENT_START)
     atomic_set(&a->starts, a->starts + 1);
-  else if (what == WHAT_STOP)
+  else if (what == ABORT_EVENT_STOP)
     atomic_set(&a->stops, a->stops + 1);
-  else if (what == WHAT_FLUSH)
+  else if (what == ABORT_EVENT_FLUSH)
     atomic_set(&a->flushes, a->flushes + 1);
   else
     abort_table_add(&table, row);
@@ -174,7 +172,7 @@ bool aborts_wanted(void)
   return agent_ready() && atomic_acquire(&agent.shm.control->trace_session);
 }
 
-static void count(uint32_t session, enum what what,
+static void count(uint32_t session, enum abort_event what,
                   const struct tecs_abort *row)
 {
   table.totals = agent.shm.aborts;
@@ -185,30 +183,22 @@ static void count(uint32_t session, enum what what,
     if (current_session() == session) /* not over while we waited */
       count_event(what, row);
     abort_table_close(&table);
-  } else if (what == WHAT_ABORT) {
+  } else if (what == ABORT_EVENT_ABORT) {
     atomic_add(&table.totals->overflow, 1);
   }
 }
 
-bool aborts_is_start(struct vm_mem *m, const struct vm_events *v, uint64_t base,
-                     unsigned n)
-{
-  return n && what_is_it(m, v->lay, vm_load8(m, base)) == WHAT_START;
-}
-
-void aborts_event(struct vm_mem *m, struct vm_events *v, uint64_t arg,
-                  unsigned n)
+void aborts_event(struct vm_mem *m, struct vm_events *v, enum abort_event what,
+                  uint64_t arg, unsigned n)
 {
   struct tecs_abort row;
   int saved = errno;
   uint32_t session = current_session();
-  if (!session || !n ||
-      !(vm_load1(m, v->g + v->lay->g_hookmask) & HOOK_VMEVENT))
+  if (!session || !(vm_load1(m, v->g + v->lay->g_hookmask) & HOOK_VMEVENT))
     return;
-  enum what what = what_is_it(m, v->lay, vm_load8(m, arg));
-  if (what == WHAT_ABORT)
+  if (what == ABORT_EVENT_ABORT)
     describe(m, v, arg, n, &row);
-  if (what != WHAT_OTHER)
+  if (what != ABORT_EVENT_OTHER)
     count(session, what, &row);
   errno = saved;
 }

@@ -18,13 +18,19 @@
 
 /* ---- aborts.c ---- */
 
+/* What a "trace" event says, by its first argument. */
+enum abort_event {
+  ABORT_EVENT_START,
+  ABORT_EVENT_STOP,
+  ABORT_EVENT_ABORT,
+  ABORT_EVENT_FLUSH,
+  ABORT_EVENT_OTHER
+};
+enum abort_event aborts_what(struct vm_mem *m, const struct vm_layout *lay,
+                             uint64_t tv);
 /* The "trace" event: n arguments from address base on, on VM v's thread. */
-void aborts_event(struct vm_mem *m, struct vm_events *v, uint64_t base,
-                  unsigned n);
-
-/* Is it "start"? */
-bool aborts_is_start(struct vm_mem *m, const struct vm_events *v, uint64_t base,
-                     unsigned n);
+void aborts_event(struct vm_mem *m, struct vm_events *v, enum abort_event what,
+                  uint64_t base, unsigned n);
 
 /* ---- aborts_text.c: bounded texts ---- */
 

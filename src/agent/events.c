@@ -7,20 +7,26 @@
 #include "agent/aborts_internal.h"
 #include "agent/agent_internal.h"
 #include "agent/events_internal.h"
+#include "agent/reclog.h"
 #include "base/atomics.h"
 #include "vmcore/discover.h"
 #include "vmcore/value.h"
 
 enum {
+  HOOK_VMEVENT = 0x20,   /* lj_obj.h: a VM event is being handled */
   VMEVENT_NOCACHE = 255, /* lj_vmevent.h: ask the table at every event */
   MASK_BC = 1 << 0,      /* VMEVENT_MASK of each, in the order of its enum */
   MASK_TRACE = 1 << 1,
+  MASK_RECORD = 1 << 2,
 };
 static const char VMEVENTS[] = "_VMEVENTS"; /* key in the registry */
 
 static int on_bc(lua_State *L);
 static int on_trace(lua_State *L);
+static int on_record(lua_State *L);
 static void withdraw(struct vm_events *v, lua_State *L);
+static void recheck(struct vm_events *v, lua_State *L, enum event_kind kind);
+static void check(struct vm_events *v, lua_State *L, enum event_kind kind);
 static void check_from(lua_State *L, unsigned kind);
 
 /* Keys of the handlers in that table (lj_vmevent.h, VMEVENT_HASH), and how many
@@ -33,6 +39,7 @@ static const struct {
 } kinds[EVENT_KINDS] = {
     [EVENT_BC] = {115736, on_bc, 0},
     [EVENT_TRACE] = {-1765235912, on_trace, 1},
+    [EVENT_RECORD] = {-1809450376, on_record, 0},
 };
 
 static struct vm_events known[TECS_VMS];
@@ -148,21 +155,80 @@ static void take_trace(struct vm_mem *m, struct vm_events *v, uint64_t base,
                        unsigned n)
 {
   events_settle_search(m, v, base, n);
-  if (!v->shared && aborts_wanted() && aborts_is_start(m, v, base, n))
+  enum abort_event what =
+      n ? aborts_what(m, v->lay, vm_load8(m, base)) : ABORT_EVENT_OTHER;
+  if (!v->shared && (v->log || aborts_wanted()) && what == ABORT_EVENT_START)
     v->withdrawn = events_may_kill(m, v);
-  aborts_event(m, v, base, n);
+  aborts_event(m, v, what, base, n);
+  if (v->log && vm_load1(m, v->g + v->lay->g_hookmask) & HOOK_VMEVENT)
+    reclog_trace(m, v, what, base, n);
 }
 
+/* A recording that is heard in part is no recording: whether the other of the
+ * two handlers is still in its place is looked up first. */
 static int on_trace(lua_State *L)
 {
-  handle(L, EVENT_TRACE, take_trace);
   struct vm_events *v = running(L);
+  if (v && v->log && !v->foreign_record)
+    recheck(v, L, EVENT_RECORD);
+  handle(L, EVENT_TRACE, take_trace);
   if (v && v->withdrawn)
     withdraw(v, L);
   return 0;
 }
 
+static uint64_t load(uint64_t addr, unsigned width)
+{
+  switch (width) {
+  case 8:
+    return *(const volatile uint64_t *)addr;
+  case 4:
+    return *(const volatile uint32_t *)addr;
+  default:
+    return *(const volatile uint8_t *)addr;
+  }
+}
+
+/* As running(), for what happens once for each recorded bytecode: without a
+ * guard, since all that is read is alive. */
+static struct vm_events *running_again(lua_State *L)
+{
+  AGENT_TLS struct vm_events *last;
+  uint64_t at = (uint64_t)L;
+  struct vm_events *v = last;
+  if (!v || load(at + v->lay->L_glref, vm_ref_size(v->lay)) != v->g)
+    last = v = running(L);
+  return v;
+}
+
+static int on_record(lua_State *L)
+{
+  struct vm_events *v = running_again(L);
+  if (!v)
+    return 0;
+  const struct vm_layout *lay = v->lay;
+  uint64_t base = load((uint64_t)L + lay->L_base, 8);
+  uint64_t top = load((uint64_t)L + lay->L_top, 8);
+  uint64_t self =
+      lay->gc64 ? load(base - 16, 8) & VM_GCV_MASK : load(base - 8, 4);
+  bool heard = true;
+  if (v->log && self == v->current[EVENT_RECORD] &&
+      load(v->g + lay->g_hookmask, 1) & HOOK_VMEVENT)
+    heard = reclog_record(v, base, (unsigned)((top - base) / 8));
+  if (load(self + lay->fn_nupvalues, 1) > kinds[EVENT_RECORD].own)
+    chain(v->api, L, EVENT_RECORD);
+  if (!heard && !v->foreign && !v->withdrawn)
+    recheck(v, L, EVENT_TRACE);
+  return 0;
+}
+
 /* ---- the places ---- */
+
+/* The events that are listened to are those before this one. */
+static unsigned kinds_of(const struct vm_events *v)
+{
+  return v->log ? EVENT_KINDS : EVENT_RECORD;
+}
 
 /* Address of the function on top of the stack, 0: none. */
 static uint64_t top_function(const struct api *api, lua_State *L)
@@ -170,6 +236,23 @@ static uint64_t top_function(const struct api *api, lua_State *L)
   if (api->lua_type(L, -1) != LUA_TFUNCTION)
     return 0;
   return (uint64_t)api->lua_topointer(L, -1);
+}
+
+static void report_log(const struct vm_events *v)
+{
+  enum tecs_log_state state = TECS_LOG_ON;
+  if (v->withdrawn)
+    state = TECS_LOG_WITHDRAWN;
+  else if ((v->foreign && !v->heard) || v->foreign_record)
+    state = TECS_LOG_REPLACED;
+  reclog_listens(v, state);
+}
+
+static void report_record(struct vm_events *v, uint64_t foreign)
+{
+  v->foreign_record = foreign;
+  v->shared = v->shared || foreign;
+  report_log(v);
 }
 
 static void report(struct vm_events *v, uint64_t foreign)
@@ -185,15 +268,18 @@ static void report(struct vm_events *v, uint64_t foreign)
     events |= TECS_VM_LISTENING;
   if (e && events != e->events)
     registry_events(e, events);
+  report_log(v);
 }
 
-/* The event is let through only while aborts are counted, or while the program
- * itself listens to events: nothing is put at risk or slowed down otherwise
- * (events_fault.c). */
+/* Without a record log, the event is let through only while aborts are counted,
+ * or while the program itself listens to events: nothing is put at risk or
+ * slowed down otherwise (events_fault.c). */
 static uint8_t wanted_mask(const struct vm_events *v)
 {
   if (v->shared)
     return VMEVENT_NOCACHE;
+  if (v->log)
+    return MASK_BC | MASK_TRACE | MASK_RECORD;
   return aborts_wanted() ? MASK_BC | MASK_TRACE : MASK_BC;
 }
 
@@ -213,8 +299,17 @@ void events_follow(void)
 void events_forget(uint64_t g)
 {
   struct vm_events *v = find(g);
-  if (v)
-    atomic_release(&v->g, (uint64_t)0);
+  if (!v)
+    return;
+  reclog_forget(v);
+  atomic_release(&v->g, (uint64_t)0);
+}
+
+void events_forked(void)
+{
+  for (unsigned i = 0; i < TECS_VMS; i++)
+    if (known[i].g && registry_find(known[i].g))
+      reclog_forked(&known[i]);
 }
 
 /* The handler on top of the stack goes into the place and is popped; below it
@@ -227,6 +322,8 @@ static void put(struct vm_events *v, lua_State *L, enum event_kind kind)
   *(volatile uint8_t *)(v->g + v->lay->g_vmevmask) = wanted_mask(v);
   if (kind == EVENT_TRACE)
     report(v, 0);
+  else if (kind == EVENT_RECORD)
+    report_record(v, 0);
 }
 
 static char function_key; /* in the registry: the function of events_fault.c */
@@ -300,6 +397,25 @@ static bool push_place(const struct vm_events *v, lua_State *L,
   return true;
 }
 
+/* check(), when something else than ours is in the place.  Called from within
+ * events, hence by what takes no memory. */
+static void recheck(struct vm_events *v, lua_State *L, enum event_kind kind)
+{
+  const struct api *api = v->api;
+  if (!api->lua_checkstack(L, 8))
+    return;
+  api->lua_getfield(L, LUA_REGISTRYINDEX, VMEVENTS);
+  uint64_t now = 0;
+  if (api->lua_type(L, -1) == LUA_TTABLE) {
+    api->lua_rawgeti(L, -1, kinds[kind].key);
+    now = top_function(api, L);
+    luaapi_pop(api, L, 1);
+  }
+  luaapi_pop(api, L, 1);
+  if (now != v->current[kind])
+    check(v, L, kind);
+}
+
 /* Where a fault would kill (events_fault.c), LuaJIT must find no listener. */
 static void withdraw(struct vm_events *v, lua_State *L)
 {
@@ -312,6 +428,7 @@ static void withdraw(struct vm_events *v, lua_State *L)
     struct capture_vm *e = registry_find(v->g);
     if (e)
       registry_events(e, TECS_VM_WITHDRAWN);
+    report_log(v);
   }
   luaapi_pop(v->api, L, 2);
 }
@@ -358,13 +475,13 @@ static int attach(lua_State *L)
   if (!v || !v->attach)
     return 0;
   uint64_t before[EVENT_KINDS];
-  for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+  for (unsigned kind = 0; kind < kinds_of(v); kind++)
     before[kind] = holder(v, L, kind);
   int results = v->attach(L);
   v->shared = true;
   bool detach = v->api->lua_type(L, 2) != LUA_TSTRING;
   uint64_t fn = (uint64_t)v->api->lua_topointer(L, 1);
-  for (unsigned kind = 0; kind < EVENT_KINDS; kind++)
+  for (unsigned kind = 0; kind < kinds_of(v); kind++)
     settle(v, L, kind, before[kind], detach ? fn : 0);
   return results;
 }
@@ -431,6 +548,8 @@ static void check(struct vm_events *v, lua_State *L, enum event_kind kind)
     v->current[kind] = now;
   if (kind == EVENT_TRACE)
     report(v, ours ? 0 : now);
+  else if (kind == EVENT_RECORD)
+    report_record(v, ours ? 0 : now);
   luaapi_pop(v->api, L, 2);
 }
 
@@ -441,7 +560,7 @@ static void check_from(lua_State *L, unsigned kind)
     return;
   if (!v->attach)
     take_over_loaded(v, L);
-  for (; kind < EVENT_KINDS; kind++)
+  for (; kind < kinds_of(v); kind++)
     check(v, L, kind);
 }
 
@@ -467,12 +586,13 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
   memset(v->asked, 0, sizeof v->asked);
   v->words.texts = texts;
   v->attach = NULL;
-  v->foreign = 0;
+  v->foreign = v->foreign_record = 0;
   v->heard = v->withdrawn = false;
   events_find_code(v, code);
   /* somebody attached a handler before us */
   v->shared = *(volatile uint8_t *)(g + v->lay->g_vmevmask) != 0;
   memset(v->current, 0, sizeof v->current);
   memset(&v->zone, 0, sizeof v->zone);
+  reclog_made(v);
   events_check(L);
 }

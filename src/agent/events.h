@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * The agent's handlers of VM events: "bc" (a prototype was made: names.c) and
- * "trace" (aborts.c).
+ * The agent's handlers of VM events: "bc" (a prototype was made: names.c),
+ * "trace" (aborts.c, reclog.c) and "record" (reclog.c).
  *
  * LuaJIT has one place for each event, and jit.attach puts a handler there
  * over whoever was.  Ours stay in front: the C function behind jit.attach is
@@ -25,7 +25,7 @@
 #include "vmcore/mem.h"
 #include "vmcore/zone.h"
 
-enum event_kind { EVENT_BC, EVENT_TRACE, EVENT_KINDS };
+enum event_kind { EVENT_BC, EVENT_TRACE, EVENT_RECORD, EVENT_KINDS };
 
 /* What is known of a VM that has our handlers. */
 struct vm_events {
@@ -40,8 +40,11 @@ struct vm_events {
   uint64_t foreign; /* handler that came into the trace event's place past
                        jit.attach, 0: none */
   bool heard;       /* and calls ours */
-  bool shared;      /* the program has attached handlers, too */
-  bool withdrawn;   /* ours is not in the trace event's place: it could kill */
+  uint64_t foreign_record; /* the same of the record event */
+  bool log;       /* traces get a record log, so that we listen all the time */
+  unsigned place; /* in the registry and in the segment */
+  bool shared;    /* the program has attached handlers, too */
+  bool withdrawn; /* ours is not in the trace event's place: it could kill */
   uint64_t code_lo, code_hi; /* code of the object that holds the VM's */
   struct vm_zone_place zone; /* not the sampler's, which interrupts us */
 };
@@ -54,7 +57,8 @@ void events_install(const struct api *api, lua_State *L, uint32_t id,
 /* Looks whether they are still there; takes jit.attach over when it has
  * appeared.  For moments at which the API may be called anyway. */
 void events_check(lua_State *L);
-/* Lets the "trace" event through while aborts are wanted.  Safe in a handler.
+/* Lets the "trace" event through while aborts are wanted, where it is not all
+ * the time.  Safe in a handler.
  */
 void events_follow(void);
 /* A SIGSEGV in uc: was it LuaJIT's own fault on the way to our listener, and
@@ -62,5 +66,7 @@ void events_follow(void);
 bool events_fault(ucontext_t *uc);
 /* VM g is about to be closed. */
 void events_forget(uint64_t g);
+/* This is a child by fork, with a segment of its own. */
+void events_forked(void);
 
 #endif

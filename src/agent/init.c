@@ -12,6 +12,7 @@
 
 #include "agent/aborts.h"
 #include "agent/agent_internal.h"
+#include "agent/events.h"
 #include "agent/profile_internal.h"
 #include "base/atomics.h"
 #include "base/clock.h"
@@ -87,6 +88,7 @@ static void forked(void)
   aborts_forked();
   profile_forked();
   start();
+  events_forked();
 }
 
 __attribute__((constructor)) static void init(void)

@@ -2,6 +2,7 @@
  *
  * TECS_AGENT=readable: where Yama lets a process be read by its ancestors
  * alone, others of the same user may read this one.
+ * TECS_AGENT=log=off: no record log (reclog.h).
  * TECS_AGENT="start,interval=1ms,duration=5s,output=/tmp/%p.folded": a session
  * without a second terminal.  The agent does not print into a game that is not
  * being profiled: settings that it can't make sense of, or that the collector
@@ -15,6 +16,7 @@
 #include <unistd.h>
 
 #include "agent/profile_internal.h"
+#include "agent/reclog.h"
 #include "base/atomics.h"
 
 enum { SETTINGS_MAX = 2048, OUTPUT_MAX = 1024, ARGS_MAX = 20 };
@@ -141,13 +143,18 @@ static enum tecs_fault set(const char *word)
   return TECS_FAULT_UNKNOWN;
 }
 
-static enum tecs_fault parse(const char *settings, bool *start, size_t *at,
+/* What is asked for besides `readable`. */
+struct wishes {
+  bool start, no_log;
+};
+
+static enum tecs_fault parse(const char *settings, struct wishes *w, size_t *at,
                              size_t *len)
 {
   struct text t = text_in(asked.settings, sizeof asked.settings);
   text_add(&t, settings);
   enum tecs_fault fault = t.cut ? TECS_FAULT_TOO_LONG : TECS_FAULT_NONE;
-  *start = false;
+  *w = (struct wishes){false, false};
   *at = *len = 0;
   for (bool last = false; !fault && !last;) {
     char *word = asked.settings + *at;
@@ -155,16 +162,18 @@ static enum tecs_fault parse(const char *settings, bool *start, size_t *at,
     last = !word[*len];
     word[*len] = 0;
     if (!strcmp(word, "start"))
-      *start = true;
+      w->start = true;
     else if (!strcmp(word, "readable"))
       asked.readable = true;
+    else if (!strcmp(word, "log=off"))
+      w->no_log = true;
     else
       fault = set(word);
     if (!fault)
       *at += *len + 1;
   }
   /* settings without `start` do nothing: said, rather than left to be found */
-  if (fault || *start || asked.readable)
+  if (fault || w->start || w->no_log || asked.readable)
     return fault;
   *at = *len = 0;
   return TECS_FAULT_NO_START;
@@ -190,16 +199,18 @@ void profile_autostart_forked(void)
 
 void profile_autostart_read(void)
 {
-  bool start;
+  struct wishes w;
   size_t at, len;
   const char *settings = getenv("TECS_AGENT");
   if (!settings || !*settings)
     return;
-  enum tecs_fault fault = parse(settings, &start, &at, &len);
+  enum tecs_fault fault = parse(settings, &w, &at, &len);
   profile_autostart_forked();
+  if (w.no_log)
+    reclog_off();
   if (fault)
     refuse(fault, at, len);
-  else if (start)
+  else if (w.start)
     atomic_release(&asked.armed, 1u);
 }
 

@@ -191,6 +191,41 @@ static void aborts_line(struct status_text *s, unsigned n,
             "listen with\n");
 }
 
+static const char *log_text(uint32_t state)
+{
+  static const char *const text[] = {
+      [TECS_LOG_NONE] = "none in this VM: it has no JIT",
+      [TECS_LOG_ON] = "kept of every trace that is made",
+      [TECS_LOG_OFF] = "none: TECS_AGENT has log=off",
+      [TECS_LOG_REPLACED] = "none in this VM: the program has its own listener "
+                            "in the place of the agent's",
+      [TECS_LOG_WITHDRAWN] = "none in this VM: its thread blocks SIGSEGV, or "
+                             "takes it on too small a stack, and a fault of "
+                             "LuaJIT's could not be mended",
+      [TECS_LOG_UNSAFE] = "none in this VM: a LuaJIT without GC64, in which a "
+                          "fault of its own could not be mended",
+  };
+  return state < sizeof text / sizeof *text ? text[state] : "?";
+}
+
+/* The record log: which bytecodes traces were made from. */
+static void log_line(struct status_text *s, unsigned n,
+                     const struct session_vm *vm)
+{
+  struct tecs_log_vm v;
+  enum result r = shm_log_vm(&s->shm, vm->g, &v);
+  LINE(s, "vm.%u.log: ", n);
+  if (r == RESULT_UNSUPPORTED)
+    LINE(s, "none: the agent is older, or got no memory for it\n");
+  else if (r != RESULT_OK)
+    LINE(s, "none in this VM: its LuaJIT exports no Lua API to listen with\n");
+  else
+    LINE(s, "%s, for %.0f s; of %" PRIu64 " traces, %" PRIu64 " got none\n",
+         log_text(v.state),
+         (double)(clock_mono_ns() / 1000000000u) - (double)v.since_s,
+         v.logged + v.missed, v.missed);
+}
+
 static void vm_lines(struct status_text *s, unsigned n,
                      const struct session_vm *vm)
 {
@@ -202,6 +237,7 @@ static void vm_lines(struct status_text *s, unsigned n,
   LINE(s, "vm.%u.jit: %s\n", n, vm->jit ? "on" : "off");
   zones_line(s, n, vm);
   aborts_line(s, n, vm);
+  log_line(s, n, vm);
 }
 
 static void count_vms(struct status_text *s)
