@@ -15,7 +15,7 @@
 #include "agent/symtab.h"
 #include "suite.h"
 
-#define KEPT __attribute__((noinline, noclone, used))
+#define KEPT __attribute__((noinline, used))
 
 /* What there is to find; calls, so that no two are alike. */
 KEPT int lua_unit_alpha(int n)
