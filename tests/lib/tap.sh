@@ -99,6 +99,7 @@ start() {
   shift
   preload=$agent
   [ "$TECS_ENGINE" = ptrace ] && preload=
+  : >"$tmp/$start_name.out" # before the fork: ready must not see an older one's
   LD_PRELOAD=$preload "$@" >"$tmp/$start_name.out" 2>"$tmp/$start_name.err" \
     </dev/null &
   pid=$!
@@ -109,6 +110,7 @@ start() {
 start_plain() {
   start_name=$1
   shift
+  : >"$tmp/$start_name.out"
   "$@" >"$tmp/$start_name.out" 2>"$tmp/$start_name.err" </dev/null &
   pid=$!
   started="$started $pid"
