@@ -271,17 +271,17 @@ static int keep_mode(const struct output_file *f)
   return fchmod(f->fd, f->mode) ? errno : 0;
 }
 
-/* The nth name: `1.folded`, `1.2.folded`, `1.3.folded`. */
-static void numbered(const struct output_file *f, unsigned n, char *name,
+/* The nth name: `1.folded`, `1.2.folded`, `1.3.folded`.  false: too long. */
+static bool numbered(const struct output_file *f, unsigned n, char *name,
                      size_t size)
 {
   const char *dot = strrchr(f->base, '.');
   size_t stem =
       dot && dot != f->base ? (size_t)(dot - f->base) : strlen(f->base);
-  if (n == 1)
-    snprintf(name, size, "%s", f->base);
-  else
-    snprintf(name, size, "%.*s.%u%s", (int)stem, f->base, n, f->base + stem);
+  int len = n == 1 ? snprintf(name, size, "%s", f->base)
+                   : snprintf(name, size, "%.*s.%u%s", (int)stem, f->base, n,
+                              f->base + stem);
+  return len >= 0 && (size_t)len < size;
 }
 
 /* RENAME_NOREPLACE (renameat2(2)), which not all file systems know. */
@@ -310,8 +310,9 @@ static int put_in_place(const struct output_file *f)
   if (!f->keep_since_ns)
     return renameat(f->dir, f->temp, f->dir, f->base) ? errno : 0;
   for (unsigned n = 1; n <= NUMBERS_MAX && err == EEXIST; n++) {
-    numbered(f, n, name, sizeof name);
-    if (fstatat(f->dir, name, &st, AT_SYMLINK_NOFOLLOW))
+    if (!numbered(f, n, name, sizeof name))
+      err = ENAMETOOLONG;
+    else if (fstatat(f->dir, name, &st, AT_SYMLINK_NOFOLLOW))
       err = errno == ENOENT ? rename_to_free(f, name) : errno;
     else if (S_ISREG(st.st_mode) && is_older(&st, f->keep_since_ns))
       err = renameat(f->dir, f->temp, f->dir, name) ? errno : 0;

@@ -253,6 +253,42 @@ START_TEST(test_file_that_exists)
 }
 END_TEST
 
+static void write_keeping(const char *name, const char *text, uint64_t since)
+{
+  struct output_file *f;
+  struct error e;
+  ck_assert_int_eq(output_file_open(name, &f, &e), RESULT_OK);
+  output_file_keep_since(f, since);
+  ck_assert_int_eq(finish(f, text, &e), RESULT_OK);
+}
+
+START_TEST(test_newer_files_are_kept)
+{
+  const uint64_t past = 1000000000, future = UINT64_C(1) << 62;
+  char second[160], third[160];
+  snprintf(second, sizeof second, "%s/out.2.folded", folder);
+  snprintf(third, sizeof third, "%s/out.3.folded", folder);
+  write_keeping(path, "a 1\n", past); /* there is none */
+  write_keeping(path, "b 1\n", past);
+  write_keeping(path, "c 1\n", past);
+  expect_file(path, "a 1\n");
+  expect_file(second, "b 1\n");
+  expect_file(third, "c 1\n");
+  write_keeping(path, "d 1\n", future); /* all are older */
+  expect_file(path, "d 1\n");
+  unlink(second);
+  unlink(third);
+  snprintf(second, sizeof second, "%s/plain", folder);
+  snprintf(third, sizeof third, "%s/plain.2", folder);
+  write_keeping(second, "e 1\n", past);
+  write_keeping(second, "f 1\n", past);
+  expect_file(second, "e 1\n");
+  expect_file(third, "f 1\n");
+  unlink(second);
+  unlink(third);
+}
+END_TEST
+
 START_TEST(test_symbolic_link_stays)
 {
   struct output_file *f;
@@ -586,6 +622,7 @@ static void add_file_tests(TCase *tc)
   tcase_add_checked_fixture(tc, file_setup, file_teardown);
   tcase_add_test(tc, test_file_appears_whole);
   tcase_add_test(tc, test_file_that_exists);
+  tcase_add_test(tc, test_newer_files_are_kept);
   tcase_add_test(tc, test_symbolic_link_stays);
   tcase_add_test(tc, test_relative_path);
   tcase_add_test(tc, test_folder_refused);
