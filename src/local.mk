@@ -82,6 +82,7 @@ src_libroom_capture_la_SOURCES = \
 	src/capture/find.c \
 	src/capture/intern.c \
 	src/capture/sample.c \
+	src/capture/traces.c \
 	src/capture/vms.c \
 	src/capture/zones.c
 
@@ -144,6 +145,7 @@ src_libroom_vm_la_SOURCES = \
 	src/vm/late_walk.c \
 	src/vm/store.c \
 	src/vm/text.c \
+	src/vm/traces.c \
 	src/vm/values.c \
 	src/vm/vm.h \
 	src/vm/vm_internal.h
@@ -215,13 +217,18 @@ src/profile/categories.lo: share/categories.txt
 
 noinst_LTLIBRARIES += src/libroom-merge.la
 src_libroom_merge_la_SOURCES = \
+	src/merge/compiled.c \
+	src/merge/compiled.h \
 	src/merge/interleave.c \
 	src/merge/lua.c \
+	src/merge/maker.c \
 	src/merge/memory.c \
 	src/merge/merge.c \
 	src/merge/merge.h \
 	src/merge/merge_internal.h \
 	src/merge/native.c
+# With all that it links, so that whoever links this room need not name it.
+src_libroom_merge_la_LIBADD = src/libroom-lines.la $(lines_libs) -lpthread
 
 noinst_LTLIBRARIES += src/libroom-session.la
 src_libroom_session_la_SOURCES = \

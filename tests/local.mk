@@ -30,6 +30,7 @@ dist_check_SCRIPTS += tests/e2e/host.test
 dist_check_SCRIPTS += tests/e2e/inline.test
 dist_check_SCRIPTS += tests/e2e/inject.test
 dist_check_SCRIPTS += tests/e2e/launch.test
+dist_check_SCRIPTS += tests/e2e/lines.test
 dist_check_SCRIPTS += tests/e2e/love.test
 dist_check_SCRIPTS += tests/e2e/luajit.test
 dist_check_SCRIPTS += tests/e2e/native.test
@@ -38,6 +39,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent-accounting.test
 dist_check_SCRIPTS += tests/e2e/no-agent-cases.test
 dist_check_SCRIPTS += tests/e2e/no-agent-demo.test
 dist_check_SCRIPTS += tests/e2e/no-agent-host.test
+dist_check_SCRIPTS += tests/e2e/no-agent-lines.test
 dist_check_SCRIPTS += tests/e2e/no-agent-love.test
 dist_check_SCRIPTS += tests/e2e/no-agent-luajit.test
 dist_check_SCRIPTS += tests/e2e/no-agent-neovim.test
@@ -171,6 +173,7 @@ EXTRA_DIST += \
 	tests/golden/signals/truth \
 	tests/golden/signals/vms \
 	tests/lib/fold.py \
+	tests/lib/lines.py \
 	tests/lib/tap.sh \
 	tests/lib/zones.py \
 	tests/lines/README.md \
@@ -213,6 +216,18 @@ EXTRA_DIST += \
 	tests/targets/idle.lua \
 	tests/targets/kin.lua \
 	tests/targets/latesig.c \
+	tests/targets/lines/arith.lua \
+	tests/targets/lines/branches.lua \
+	tests/targets/lines/closures.lua \
+	tests/targets/lines/coroutines.lua \
+	tests/targets/lines/ffi.lua \
+	tests/targets/lines/format.lua \
+	tests/targets/lines/iterators.lua \
+	tests/targets/lines/methods.lua \
+	tests/targets/lines/recursion.lua \
+	tests/targets/lines/strings.lua \
+	tests/targets/lines/sunk.lua \
+	tests/targets/lines/tables.lua \
 	tests/targets/lovegame/conf.lua \
 	tests/targets/lovegame/main.lua \
 	tests/targets/native.c \
@@ -501,6 +516,24 @@ unit_tests += tests/unit/check_merge
 tests_unit_check_merge_SOURCES = tests/unit/check_merge.c tests/unit/fake_sample.h
 tests_unit_check_merge_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
 tests_unit_check_merge_LDADD = \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
+	src/libroom-target.la \
+	src/libroom-shm.la \
+	src/libroom-vmcore.la \
+	src/libroom-util.la \
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs) \
+	$(CHECK_LIBS)
+
+unit_tests += tests/unit/check_traces
+tests_unit_check_traces_SOURCES = tests/unit/check_traces.c tests/unit/records.h
+tests_unit_check_traces_CFLAGS = $(AM_CFLAGS) $(CHECK_CFLAGS)
+tests_unit_check_traces_LDADD = \
 	src/libroom-merge.la \
 	src/libroom-profile.la \
 	src/libroom-unwind.la \

@@ -334,6 +334,8 @@ enum tecs_record_type {
   TECS_RECORD_PROTO = 2,
   TECS_RECORD_STRING = 3,
   TECS_RECORD_MCODE = 4,
+  TECS_RECORD_BYTECODE = 5,
+  TECS_RECORD_TRACE = 6,
 };
 
 struct tecs_record {
@@ -412,6 +414,11 @@ enum tecs_walk_error {
   TECS_WALK_INTERN = 11,   /* a name could not be recorded */
 };
 
+enum tecs_sample_vm_flag {
+  TECS_SAMPLE_VM_TRACE = 1u << 0, /* the last TRACE record before this sample
+                                     with this g and trace is an image of it */
+};
+
 struct tecs_sample_vm {
   uint64_t g;
   uint64_t L;
@@ -424,7 +431,7 @@ struct tecs_sample_vm {
   uint8_t vm_class; /* enum tecs_vm_class */
   uint8_t rule;     /* how the leaf frame was found, vmcore/walk.c */
   uint8_t error;    /* enum tecs_walk_error */
-  uint8_t reserved;
+  uint8_t flags;    /* enum tecs_sample_vm_flag */
 };
 
 enum tecs_frame_kind {
@@ -515,6 +522,64 @@ struct tecs_mcode {
   uint64_t g;
   uint32_t count;
   uint32_t reserved;
+};
+
+/* Bytecode and constants of a prototype that a trace may have run through, once
+ * per slot generation: nbc instructions (4 bytes each, header first; loops that
+ * the JIT has patched are as they were before), nkn numbers and nkgc addresses
+ * of objects (8 bytes each), each part padded to a multiple of 8. */
+struct tecs_bytecode {
+  struct tecs_record rec;
+  uint32_t proto; /* id */
+  uint32_t nbc;
+  uint64_t bcaddr; /* of the first instruction */
+  uint32_t nkn;
+  uint32_t nkgc;
+};
+
+/* SnapShot, what is needed of it. */
+struct tecs_snap {
+  uint32_t mapofs;
+  uint16_t ref;
+  uint16_t mcofs; /* 0 in versions without */
+  uint8_t nent;
+  uint8_t reserved[3];
+};
+
+enum tecs_trace_object_kind {
+  TECS_TRACE_FUNC = 1, /* a function object */
+  TECS_TRACE_PROTO = 2 /* a prototype */
+};
+
+/* What a trace refers to. */
+struct tecs_trace_object {
+  uint64_t addr;
+  uint32_t proto; /* id; 0: a C function or builtin */
+  uint8_t kind;   /* enum tecs_trace_object_kind */
+  uint8_t ffid;   /* of a builtin; 0: Lua, 1: a C function of the program */
+  uint8_t reserved[2];
+};
+
+/* Image of a GCtrace, sent when a slot's sample is in one that it has not met:
+ * machine code, IR (8 bytes for each of [nk, nins)), nsnap tecs_snap, nsnapmap
+ * snapshot entries of 4 bytes, nobject tecs_trace_object, each part padded to a
+ * multiple of 8.  Names of fields are LuaJIT's (lj_jit.h, GCtrace). */
+struct tecs_trace {
+  struct tecs_record rec;
+  uint64_t g;
+  uint64_t mcode;
+  uint32_t szmcode;
+  uint32_t layout; /* index into the layouts of vmcore */
+  uint32_t nk, nins;
+  uint32_t nsnap, nsnapmap;
+  uint32_t nobject;
+  uint32_t startproto; /* id of startpt */
+  uint32_t startindex; /* of the bytecode at startpc */
+  uint16_t traceno, link, root;
+  uint8_t linktype;
+  uint8_t reserved;
+  uint32_t reserved32;
+  uint64_t log; /* position of its record log (struct tecs_log); 0: none */
 };
 
 #endif

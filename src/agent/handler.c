@@ -50,8 +50,18 @@ static uint32_t zones(struct capture *c, uint64_t text[CAPTURE_ZONES])
   return zones_native((const char **)text);
 }
 
-static struct capture_host host = {
-    .vms = &registry, .copy = copy, .name = name, .zones = zones};
+static bool find_log(struct capture *c, const struct shm_log_key *key,
+                     struct shm_log *out)
+{
+  (void)c;
+  return shm_log_peek(&agent.shm, key, out);
+}
+
+static struct capture_host host = {.vms = &registry,
+                                   .copy = copy,
+                                   .name = name,
+                                   .zones = zones,
+                                   .log = find_log};
 
 /* ---- */
 

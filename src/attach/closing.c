@@ -82,6 +82,28 @@ static void samples_part(struct strbuf *b, const struct closing *c)
                   a->lua_partial);
 }
 
+/* "; compiled: 97.2 % line, 2.6 % function, 0.2 % trace" */
+static void compiled_part(struct strbuf *b, const struct session_account *a)
+{
+  const struct {
+    uint64_t n;
+    const char *what;
+    bool always;
+  } row[] = {{a->of_line, "line", true},
+             {a->of_function, "function", true},
+             {a->of_trace, "trace", true},
+             {a->of_snapshot, "by snapshot", false}};
+  uint64_t all = a->of_line + a->of_function + a->of_trace + a->of_snapshot;
+  const char *before = "; compiled: ";
+  for (size_t i = 0; all && i < sizeof row / sizeof row[0]; i++) {
+    if (!row[i].n && !row[i].always)
+      continue;
+    strbuf_printf(b, "%s%.1f %% %s", before,
+                  100.0 * (double)row[i].n / (double)all, row[i].what);
+    before = ", ";
+  }
+}
+
 static void asleep_part(struct strbuf *b, const struct session_account *a)
 {
   if (a->asleep || a->asleep_filtered || a->asleep_unread)
@@ -159,6 +181,7 @@ void closing_line(struct strbuf *b, const struct closing *c)
 {
   const struct session_account *a = c->acc;
   samples_part(b, c);
+  compiled_part(b, a);
   asleep_part(b, a);
   rate_part(b, c);
   seen_part(b, c);

@@ -89,8 +89,9 @@ extern const uint8_t capture_greg[TECS_REGS];
 
 #define CAPTURE_INTERNED 4096
 #define CAPTURE_FRAMES 1280
-#define CAPTURE_ZONES 64 /* of one VM or of native code */
-#define CAPTURE_LIVE 8   /* VMs of one thread */
+#define CAPTURE_ZONES 64    /* of one VM or of native code */
+#define CAPTURE_LIVE 8      /* VMs of one thread */
+#define CAPTURE_OBJECTS 128 /* that a trace refers to */
 
 struct capture;
 
@@ -107,6 +108,10 @@ struct capture_host {
   /* How many zones of native code are open, and addresses of the names of as
    * many as there is room for, outermost first.  NULL: there are none. */
   uint32_t (*zones)(struct capture *c, uint64_t name[CAPTURE_ZONES]);
+  /* The record log of a trace, which may change while it is read; false: none.
+   * NULL: there are none. */
+  bool (*log)(struct capture *c, const struct shm_log_key *key,
+              struct shm_log *out);
   void *ctx;
 };
 
@@ -148,6 +153,8 @@ struct capture {
   unsigned frame_count;
   struct tecs_zone zone[(CAPTURE_LIVE + 1) * (CAPTURE_ZONES + 1)]; /* 1: gap */
   unsigned zone_count;
+  struct tecs_trace_object object[CAPTURE_OBJECTS]; /* of a trace's image */
+  unsigned object_count;
   struct capture_image image[CAPTURE_INTERNED];
 };
 

@@ -44,6 +44,18 @@ uint32_t intern_text(struct capture *c, uint64_t text);  /* NUL-terminated */
 void intern_mcode(struct capture *c, const struct capture_vm *vm,
                   unsigned index);
 
+/* Was this met with the same key?  And: it is met now.  addr is a number that
+ * no object that is interned otherwise has. */
+bool intern_met(struct capture *c, uint64_t addr, uint32_t key);
+void intern_meet(struct capture *c, uint64_t addr, uint32_t key);
+
+/* ---- traces.c ---- */
+
+/* Sends an image of the trace that the VM being walked runs (c->walk.vm), and
+ * of what it refers to, unless that was done.  false: there is no image of it;
+ * it makes no sense, is too large, or the ring is full. */
+bool intern_trace(struct capture *c);
+
 /* ---- zones.c ---- */
 
 /* Fill c->zone, native ones first, then those of VM number vm of the sample. */

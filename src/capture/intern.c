@@ -68,6 +68,19 @@ static uint32_t remember(struct capture *c, struct capture_image *e,
   return e->id;
 }
 
+bool intern_met(struct capture *c, uint64_t addr, uint32_t key)
+{
+  const struct capture_image *e = lookup(c, addr);
+  return e->addr == addr && e->key == key;
+}
+
+void intern_meet(struct capture *c, uint64_t addr, uint32_t key)
+{
+  struct capture_image *e = lookup(c, addr);
+  if (e->addr != addr || e->key != key)
+    remember(c, e, addr, key);
+}
+
 /* ---- prototypes ---- */
 
 uint32_t capture_proto_key(struct vm_mem *m, const struct vm_layout *lay,

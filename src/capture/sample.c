@@ -40,6 +40,8 @@ static void walk_vm(struct capture *c, const struct moment *mo,
     vm_walk_frames(w);
   } while (w->misfit && capture_vm_recheck(c->host->vms, &c->mem, v->entry));
   w->vm.layout = v->entry->layout;
+  if (w->vm.trace && intern_trace(c))
+    w->vm.flags |= TECS_SAMPLE_VM_TRACE;
   c->frame_count += w->count;
   c->vm[c->vm_count++] = w->vm;
 }

@@ -119,7 +119,7 @@ static void push_lua(struct merging *g, const struct tecs_frame *f)
 
 void merge_push_run(struct merging *g, struct run *r, bool found)
 {
-  for (size_t i = 0; i < r->count; i++) {
+  for (size_t i = merge_push_compiled(g, r); i < r->count; i++) {
     const struct tecs_frame *f = &g->s->lua[r->first + i];
     if (f->kind == TECS_FRAME_LUA)
       push_lua(g, f);

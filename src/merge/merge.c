@@ -178,6 +178,7 @@ enum result merge_sample(const struct merge_options *o, unsigned slot,
     return g.nomem ? RESULT_NOMEM : RESULT_OK;
   res->verdict = MERGE_KEPT;
   merge_interleave(&g);
+  res->compiled = g.compiled;
   compose(&g, res);
   if (g.nomem)
     return RESULT_NOMEM;

@@ -33,10 +33,26 @@ enum merge_verdict {
   MERGE_FILTERED = 2, /* another zone */
 };
 
+/* How the frames of compiled code were found. */
+enum merge_compiled {
+  MERGE_COMPILED_NOT = 0,      /* the innermost VM is not in a trace */
+  MERGE_COMPILED_LINE = 1,     /* by the trace's lines */
+  MERGE_COMPILED_FUNCTION = 2, /* the function, not the line in it */
+  MERGE_COMPILED_TRACE = 3,    /* where the trace starts, no more */
+  MERGE_COMPILED_SNAPSHOT = 4, /* what the snapshot before it would restore */
+};
+
+/* With lines, the innermost frame of compiled code where its line is not known
+ * ends in one of these, behind the first line of the function, or that where
+ * the trace starts. */
+#define MERGE_MARK_FUNCTION " [function]"
+#define MERGE_MARK_TRACE " [trace]"
+
 struct merge_result {
   enum merge_verdict verdict;
   bool partial; /* the stack carries a [partial] mark */
   bool has_vm;
+  enum merge_compiled compiled;
   char state; /* N, I, C, G or J; 0: of an unknown layout */
 };
 

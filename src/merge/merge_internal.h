@@ -85,6 +85,7 @@ struct merging {
   struct vm_store *vm;
   struct merge_memory *m;
   size_t segment; /* first item since the last VM frame */
+  enum merge_compiled compiled;
   bool nomem;
 };
 
@@ -112,6 +113,11 @@ void merge_split_runs(struct merging *g);
 /* Pushes the frames of a run; found: its C frame stands in the native stack
  * just outside the items since g->segment. */
 void merge_push_run(struct merging *g, struct run *r, bool found);
+/* Pushes the frames of the innermost VM down to the one that its trace runs on,
+ * by the trace's lines; sets g->compiled.  How many frames of the run that does
+ * away with; 0: the sample is in no trace, or nothing more is known than the
+ * walk's own. */
+size_t merge_push_compiled(struct merging *g, const struct run *r);
 /* All of them, native and Lua, innermost first, into m->item. */
 void merge_interleave(struct merging *g);
 

@@ -12,9 +12,10 @@ static const size_t sum[] = {
     FIELD(lua_partial),     FIELD(lost),          FIELD(lost_full),
     FIELD(undelivered),     FIELD(lost_bad),      FIELD(no_slot),
     FIELD(blocked_threads), FIELD(asleep),        FIELD(waiting),
-    FIELD(asleep_filtered), FIELD(asleep_unread), FIELD(elapsed_ns),
-    FIELD(paused_ns),       FIELD(held_ns),       FIELD(cpu_ns),
-    FIELD(bytes),
+    FIELD(asleep_filtered), FIELD(asleep_unread), FIELD(of_line),
+    FIELD(of_function),     FIELD(of_trace),      FIELD(of_snapshot),
+    FIELD(elapsed_ns),      FIELD(paused_ns),     FIELD(held_ns),
+    FIELD(cpu_ns),          FIELD(bytes),
 #undef FIELD
 };
 enum { SUMS = sizeof sum / sizeof sum[0] };

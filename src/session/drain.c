@@ -218,6 +218,15 @@ static void add_waiting(struct session *s, struct slot *sl)
   sl->waiting = 0;
 }
 
+static void count_compiled(struct session_account *acc,
+                           enum merge_compiled compiled)
+{
+  acc->of_line += compiled == MERGE_COMPILED_LINE;
+  acc->of_function += compiled == MERGE_COMPILED_FUNCTION;
+  acc->of_trace += compiled == MERGE_COMPILED_TRACE;
+  acc->of_snapshot += compiled == MERGE_COMPILED_SNAPSHOT;
+}
+
 static void count(struct session *s, unsigned slot, const struct sample_view *v,
                   const struct merge_result *res)
 {
@@ -238,6 +247,7 @@ static void count(struct session *s, unsigned slot, const struct sample_view *v,
   }
   acc->samples++;
   add_waiting(s, &s->slot[slot]);
+  count_compiled(acc, res->compiled);
   acc->partial += res->partial;
   acc->lua_partial += lua_incomplete(v);
   if (s->o->hit)
@@ -284,6 +294,8 @@ void drain_record(struct session *s, unsigned slot,
   case TECS_RECORD_PROTO:
   case TECS_RECORD_STRING:
   case TECS_RECORD_MCODE:
+  case TECS_RECORD_BYTECODE:
+  case TECS_RECORD_TRACE:
     r = vm_store_record(s->vm, slot, rec);
     if (r == RESULT_NOMEM)
       s->failed = error_set(s->e, r, "no memory for names of functions");

@@ -86,6 +86,7 @@ static enum result open_part(struct session *s, uint64_t patience)
     return r;
   if ((r = vm_store_new(s->t, &s->vm)))
     return error_set(s->e, r, "cannot start a session: %s", result_text(r));
+  vm_store_set_logs(s->vm, &s->shm);
   target_comm(s->t, s->comm);
   return wall_open(s);
 }

@@ -90,7 +90,10 @@ struct session_account {
                                threads waited for a CPU */
   uint64_t asleep_filtered; /* outside the zone prefix */
   uint64_t asleep_unread;   /* could not be read */
-  uint64_t elapsed_ns;      /* pauses left out */
+  /* of the samples, those in compiled code, by how they were placed
+   * (enum merge_compiled): */
+  uint64_t of_line, of_function, of_trace, of_snapshot;
+  uint64_t elapsed_ns; /* pauses left out */
   uint64_t paused_ns;
   uint64_t held_ns;     /* in which the clock stood, as samples held threads */
   uint64_t cpu_ns;      /* the collector's own CPU time */

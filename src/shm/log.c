@@ -280,6 +280,24 @@ static bool events_ok(const struct shm_log *l)
   return true;
 }
 
+bool shm_log_peek(const struct shm *s, const struct shm_log_key *key,
+                  struct shm_log *out)
+{
+  if (!s->log || !s->log_backed)
+    return false;
+  const struct tecs_log_trace *t = newest(s, key->g, key->traceno);
+  if (!t || !is_of(t, key) || !counts_ok(t->nproto, t->nevent) ||
+      (t->position & (TECS_LOG_BYTES - 1)) + length(t->nproto, t->nevent) >
+          s->log_backed)
+    return false;
+  *out = (struct shm_log){.position = t->position,
+                          .nproto = t->nproto,
+                          .nevent = t->nevent,
+                          .proto = (const struct tecs_log_proto *)(t + 1)};
+  out->event = (const struct tecs_log_event *)(out->proto + t->nproto);
+  return (const uint8_t *)t == at(s, t->position);
+}
+
 static enum result copy(const struct reader *r, const struct tecs_log_trace *t,
                         uint8_t *buffer, struct shm_log *out)
 {

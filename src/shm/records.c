@@ -102,3 +102,34 @@ enum result record_mcode(const struct tecs_record *rec,
   *ranges = take(&c, (uint64_t)(*m)->count * sizeof **ranges);
   return c.ok ? RESULT_OK : RESULT_CORRUPT;
 }
+
+enum result record_bytecode(const struct tecs_record *rec,
+                            struct bytecode_view *v)
+{
+  struct cursor c = cursor_start(rec, sizeof(struct tecs_bytecode));
+  if (rec->type != TECS_RECORD_BYTECODE || !c.ok)
+    return RESULT_CORRUPT;
+  const struct tecs_bytecode *b = (const struct tecs_bytecode *)rec;
+  v->head = b;
+  v->bc = take(&c, (uint64_t)b->nbc * sizeof *v->bc);
+  v->kn = take(&c, (uint64_t)b->nkn * sizeof *v->kn);
+  v->kgc = take(&c, (uint64_t)b->nkgc * sizeof *v->kgc);
+  return c.ok ? RESULT_OK : RESULT_CORRUPT;
+}
+
+enum result record_trace(const struct tecs_record *rec, struct trace_view *v)
+{
+  struct cursor c = cursor_start(rec, sizeof(struct tecs_trace));
+  if (rec->type != TECS_RECORD_TRACE || !c.ok)
+    return RESULT_CORRUPT;
+  const struct tecs_trace *t = (const struct tecs_trace *)rec;
+  if (t->nins < t->nk)
+    return RESULT_CORRUPT;
+  v->trace = t;
+  v->mcode = take(&c, t->szmcode);
+  v->ir = take(&c, (uint64_t)(t->nins - t->nk) * 8);
+  v->snap = take(&c, (uint64_t)t->nsnap * sizeof *v->snap);
+  v->snapmap = take(&c, (uint64_t)t->nsnapmap * sizeof *v->snapmap);
+  v->object = take(&c, (uint64_t)t->nobject * sizeof *v->object);
+  return c.ok ? RESULT_OK : RESULT_CORRUPT;
+}

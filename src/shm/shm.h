@@ -142,6 +142,10 @@ struct shm_log {
  * no lock; one system call. */
 enum result shm_log_find(const struct shm *s, const struct shm_log_key *key,
                          void *buffer, struct shm_log *out);
+/* The writer's side, also in a handler that interrupted it: the log in its
+ * place, where it may be written over.  false: there is none. */
+bool shm_log_peek(const struct shm *s, const struct shm_log_key *key,
+                  struct shm_log *out);
 /* What the log says of VM g; returns as above. */
 enum result shm_log_vm(const struct shm *s, uint64_t g,
                        struct tecs_log_vm *out);
@@ -163,11 +167,27 @@ struct proto_view {
   const char *name;     /* proto->name_len */
   const uint8_t *lines; /* proto->lines_len */
 };
+struct bytecode_view {
+  const struct tecs_bytecode *head;
+  const uint32_t *bc;
+  const uint64_t *kn, *kgc;
+};
+struct trace_view {
+  const struct tecs_trace *trace;
+  const uint8_t *mcode, *ir;
+  const struct tecs_snap *snap;
+  const uint32_t *snapmap;
+  const struct tecs_trace_object *object;
+};
+
 /* CORRUPT when a count or length points outside the record. */
 enum result record_sample(const struct tecs_record *rec, struct sample_view *v);
 enum result record_proto(const struct tecs_record *rec, struct proto_view *v);
 enum result record_string(const struct tecs_record *rec,
                           const struct tecs_string **s, const char **bytes);
+enum result record_bytecode(const struct tecs_record *rec,
+                            struct bytecode_view *v);
+enum result record_trace(const struct tecs_record *rec, struct trace_view *v);
 enum result record_mcode(const struct tecs_record *rec,
                          const struct tecs_mcode **m,
                          const struct tecs_range **ranges);

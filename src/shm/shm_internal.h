@@ -51,6 +51,10 @@ _Static_assert(sizeof(struct tecs_string) == 24, "abi");
 _Static_assert(sizeof(struct tecs_proto) == 64, "abi");
 _Static_assert(sizeof(struct tecs_range) == 16, "abi");
 _Static_assert(sizeof(struct tecs_mcode) == 24, "abi");
+_Static_assert(sizeof(struct tecs_bytecode) == 32, "abi");
+_Static_assert(sizeof(struct tecs_snap) == 12, "abi");
+_Static_assert(sizeof(struct tecs_trace_object) == 16, "abi");
+_Static_assert(sizeof(struct tecs_trace) == 80, "abi");
 
 _Static_assert(sizeof(struct tecs_header) <= SEGMENT_CONTROL_OFFSET, "fit");
 _Static_assert(SEGMENT_VMS_OFFSET + sizeof(struct tecs_vm) * TECS_VMS <=

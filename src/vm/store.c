@@ -32,11 +32,15 @@ void vm_store_free(struct vm_store *s)
     return;
   if (s->late && s->late_end)
     s->late_end(s->late);
+  vm_traces_free(s);
+  if (s->maker)
+    s->maker_end(s->maker);
   for (unsigned i = 0; i < VM_SLOTS; i++) {
     idmap_free(&s->slot[i].proto);
     idmap_free(&s->slot[i].string);
   }
   for (size_t i = 0; i < s->image_count; i++) {
+    free(s->image[i]->bytecode);
     free(s->image[i]->lines);
     free(s->image[i]);
   }
@@ -148,6 +152,10 @@ enum result vm_store_record(struct vm_store *s, unsigned slot,
     return record_text(s, &s->slot[slot], rec);
   case TECS_RECORD_MCODE:
     return record_areas(s, rec);
+  case TECS_RECORD_BYTECODE:
+    return vm_record_bytecode(s, &s->slot[slot], rec);
+  case TECS_RECORD_TRACE:
+    return vm_record_trace(s, slot, rec);
   default:
     return RESULT_OK;
   }
@@ -159,6 +167,7 @@ void vm_store_reset_slot(struct vm_store *s, unsigned slot)
     return;
   idmap_clear(&s->slot[slot].proto);
   idmap_clear(&s->slot[slot].string);
+  vm_traces_reset_slot(s, slot);
 }
 
 const struct tecs_range *vm_mcode(const struct vm_store *s, uint64_t g,
@@ -181,4 +190,15 @@ bool vm_is_mcode(const struct vm_store *s, uint64_t addr)
       if (addr >= s->mcode[i].range[k].lo && addr < s->mcode[i].range[k].hi)
         return true;
   return false;
+}
+
+void vm_store_set_maker(struct vm_store *s, void *maker, void (*end)(void *))
+{
+  s->maker = maker;
+  s->maker_end = end;
+}
+
+void *vm_store_maker(const struct vm_store *s)
+{
+  return s->maker;
 }

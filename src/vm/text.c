@@ -230,11 +230,11 @@ static uint32_t make_text(struct vm_store *s, uint32_t index, uint32_t line,
   return b->failed ? INTERNER_NONE : interner_add(s->texts, b->data, b->len);
 }
 
-const char *vm_frame_text(struct vm_store *s, unsigned slot, uint32_t proto_id,
-                          uint32_t pc, bool lines)
+const char *vm_function_text(struct vm_store *s, uint32_t index, uint32_t pc,
+                             bool lines)
 {
-  uint32_t index, id;
-  if (slot >= VM_SLOTS || !idmap_get(&s->slot[slot].proto, proto_id, &index))
+  uint32_t id;
+  if (index >= s->image_count)
     return NULL;
   uint32_t line = line_at(s->image[index], pc, lines);
   uint64_t key = (uint64_t)index << 33 | (uint64_t)lines << 32 | line;
@@ -244,6 +244,31 @@ const char *vm_frame_text(struct vm_store *s, unsigned slot, uint32_t proto_id,
       return NULL;
   }
   return interner_text(s->texts, id);
+}
+
+bool vm_function_of(const struct vm_store *s, unsigned slot, uint32_t proto_id,
+                    uint32_t *function)
+{
+  return slot < VM_SLOTS && idmap_get(&s->slot[slot].proto, proto_id, function);
+}
+
+const char *vm_frame_text(struct vm_store *s, unsigned slot, uint32_t proto_id,
+                          uint32_t pc, bool lines)
+{
+  uint32_t index;
+  return vm_function_of(s, slot, proto_id, &index)
+             ? vm_function_text(s, index, pc, lines)
+             : NULL;
+}
+
+uint32_t vm_function_line(const struct vm_store *s, uint32_t function,
+                          uint32_t index)
+{
+  uint32_t line = 0;
+  if (function >= s->image_count ||
+      !vm_image_line(s->image[function], index + 1, &line))
+    return 0;
+  return line;
 }
 
 void vm_chunk_text(struct strbuf *out, const char *chunk, size_t len,

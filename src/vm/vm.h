@@ -51,6 +51,77 @@ bool vm_text_is_pending(const char *text);
 /* Appends what a placeholder of this store stands for by now, and what follows
  * it.  false: it is none of this store's. */
 bool vm_text_settle(struct vm_store *s, const char *text, struct strbuf *out);
+
+/* ---- functions, as all slots share them ---- */
+
+#define VM_NO_FUNCTION UINT32_MAX
+/* false: no such prototype. */
+bool vm_function_of(const struct vm_store *s, unsigned slot, uint32_t proto_id,
+                    uint32_t *function);
+/* As vm_frame_text. */
+const char *vm_function_text(struct vm_store *s, uint32_t function, uint32_t pc,
+                             bool lines);
+/* Line of its instruction number index, header first; 0: not known. */
+uint32_t vm_function_line(const struct vm_store *s, uint32_t function,
+                          uint32_t index);
+/* Its bytecode and constants as struct tecs_bytecode has them. */
+struct vm_code {
+  uint64_t addr, bcaddr; /* of the prototype, of its bytecode */
+  const uint32_t *bc;
+  const uint64_t *kn, *kgc;
+  uint32_t nbc, nkn, nkgc;
+};
+/* false: not met in a trace.  Valid until the next record. */
+bool vm_function_code(const struct vm_store *s, uint32_t function,
+                      struct vm_code *out);
+
+/* ---- traces ---- */
+
+/* Memory for images of traces; beyond it, those that no sample can mean any
+ * more are dropped, and then no more are kept. */
+#define VM_TRACES_BYTES (64u << 20)
+
+struct vm_trace_object {
+  uint64_t addr;
+  uint32_t function; /* VM_NO_FUNCTION: a C function or builtin */
+  bool is_proto;     /* a prototype; else a function object */
+  uint8_t ffid;      /* of a builtin; 0: Lua, 1: a C function of the program */
+};
+/* As struct tecs_log_event. */
+struct vm_event {
+  uint32_t ref, depth, function, pc;
+};
+/* As struct tecs_trace.  Nothing of it is believed: only the sizes hold. */
+struct vm_trace {
+  uint64_t g, mcode;
+  uint32_t layout, szmcode, nk, nins, nsnap, nsnapmap, nobject;
+  uint32_t traceno, link, root, linktype;
+  uint32_t start, startindex; /* function and bytecode; VM_NO_FUNCTION */
+  const uint8_t *code;        /* szmcode bytes */
+  const uint8_t *ir;
+  const struct tecs_snap *snap;
+  const uint32_t *snapmap;
+  const struct vm_trace_object *object;
+  /* Its record log; nevent 0: none.  A function may be VM_NO_FUNCTION, as of
+   * builtins. */
+  const struct vm_event *event;
+  uint32_t nevent;
+  /* Whoever makes something of it keeps that here; made_end is called before
+   * the trace is freed. */
+  void *made;
+  void (*made_end)(void *made);
+};
+/* The trace that a sample's VM was in, NULL: no image of it.  Lives as long as
+ * the slot's next record allows. */
+struct vm_trace *vm_trace_of(const struct vm_store *s, unsigned slot,
+                             const struct tecs_sample_vm *vm);
+/* Where record logs are read; NULL: nowhere. */
+void vm_store_set_logs(struct vm_store *s, const struct shm *shm);
+/* What makes something of traces, for all of the store's: ended after they
+ * are. */
+void vm_store_set_maker(struct vm_store *s, void *maker, void (*end)(void *));
+void *vm_store_maker(const struct vm_store *s);
+
 /* Where a prototype comes from.  The text lives as long as the store. */
 struct vm_place {
   const char *chunk; /* as vm_chunk_text has it */

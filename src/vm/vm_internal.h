@@ -22,12 +22,14 @@ struct vm_image {
   uint64_t addr; /* of the GCproto, at the time it was recorded */
   uint64_t g;
   uint32_t firstline, numline, sizebc, opcode_hash;
-  uint32_t flags;    /* enum tecs_proto_flag */
-  uint32_t chunk_id; /* in store->texts, as the record carried it */
-  uint32_t shown_id; /* in store->texts, shortened */
-  uint32_t name_id;  /* in store->texts; INTERNER_NONE: not known (yet) */
-  uint32_t place;    /* the prototype: VM, address and source */
-  uint32_t source;   /* equal for all loads of the same source */
+  uint32_t flags;     /* enum tecs_proto_flag */
+  uint32_t chunk_id;  /* in store->texts, as the record carried it */
+  uint32_t shown_id;  /* in store->texts, shortened */
+  uint32_t name_id;   /* in store->texts; INTERNER_NONE: not known (yet) */
+  uint32_t place;     /* the prototype: VM, address and source */
+  uint32_t source;    /* equal for all loads of the same source */
+  uint64_t *bytecode; /* what code points into; NULL: not known */
+  struct vm_code code;
   uint8_t *lines;
   uint32_t lines_len, line_width;
 };
@@ -47,6 +49,7 @@ struct vm_names_table {
 struct vm_slot {
   struct idmap proto;  /* id to image */
   struct idmap string; /* id to text */
+  struct idmap trace;  /* VM and number to trace */
 };
 
 struct vm_mcode_areas {
@@ -54,6 +57,8 @@ struct vm_mcode_areas {
   struct tecs_range *range;
   size_t count;
 };
+
+struct trace;
 
 struct vm_store {
   struct target *target; /* may be NULL */
@@ -67,11 +72,18 @@ struct vm_store {
   struct vm_slot slot[VM_SLOTS];
   struct vm_mcode_areas *mcode;
   size_t mcode_count;
+  struct trace **trace; /* traces.c */
+  size_t trace_count, trace_cap, trace_free, trace_bytes;
+  struct idmap trace_of_hash;
+  const struct shm *logs; /* NULL: none are read */
+  void *log_buffer;
   struct strbuf scratch;
   struct vm_builtins *builtins; /* of each VM, builtins.c */
   size_t builtin_count;
   void *late; /* of the late namer; ended by vm_store_free with late_end */
   void (*late_end)(void *late);
+  void *maker; /* vm_store_set_maker */
+  void (*maker_end)(void *maker);
 };
 
 /* ---- for the late namer ---- */
@@ -87,6 +99,13 @@ bool vm_image_set_name(struct vm_store *s, struct vm_image *im,
                        const char *name, size_t len);
 
 /* ---- within the room ---- */
+
+enum result vm_record_bytecode(struct vm_store *s, struct vm_slot *slot,
+                               const struct tecs_record *rec);
+enum result vm_record_trace(struct vm_store *s, unsigned slot,
+                            const struct tecs_record *rec);
+void vm_traces_reset_slot(struct vm_store *s, unsigned slot);
+void vm_traces_free(struct vm_store *s);
 
 /* Interns bytes that may hold anything; NULs become `?`. */
 uint32_t vm_intern_bytes(struct vm_store *s, const char *bytes, size_t len);
