@@ -273,6 +273,27 @@ static uint64_t calling(struct vm_walk *w, uint64_t base, uint64_t PC,
   return calling_by(w, base, cframe_saved_pc(w, w->cframe), pc);
 }
 
+/* Compiled code goes back to the interpreter for a call of the builtin at
+ * `base` (vm_exit_interp, which sets vmstate late): that is still what its
+ * caller does.
+ */
+static uint64_t exiting_to(struct vm_walk *w, uint64_t base, uint64_t PC,
+                           uint64_t *pc)
+{
+  uint64_t link = frame_link(w, base - 8), caller;
+  if (w->vm.vmstate <= 0 || !pc_of_c_function(w, PC))
+    return 0;
+  if ((link & 3) == FRAME_LUA && link >= 0x10000 && !(link >> 47)) {
+    caller = frame_below_call(w, base - 8, link) + 8;
+    *pc = link;
+  } else {
+    caller = base - (link & ~UINT64_C(7));
+    *pc = (link & 7) == FRAME_CONT ? frame_contpc(w, base - 8) : 0;
+  }
+  uint64_t pt = base_in_stack(w, caller) ? frame_proto(w, caller - 8) : 0;
+  return pt && *pc && pc_in_proto(w, pt, *pc) ? caller : 0;
+}
+
 /* BASE is one, or will be. */
 static bool leaf_at_base(struct vm_walk *w, uint64_t base, uint64_t PC,
                          uint64_t *f, uint64_t *pc)
@@ -301,7 +322,8 @@ static bool leaf_at_base(struct vm_walk *w, uint64_t base, uint64_t PC,
   *pc = pt ? continued_pc(w, base, pt, PC) : 0;
   if (*pc)
     return true;
-  uint64_t caller = calling(w, base, PC, pc);
+  uint64_t caller = builtin ? exiting_to(w, base, PC, pc) : 0;
+  caller = caller ? caller : calling(w, base, PC, pc);
   if (caller) {
     *f = caller - 8;
     return true;

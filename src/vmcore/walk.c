@@ -160,15 +160,6 @@ static bool emit_lua(struct vm_walk *w, uint64_t pt, uint64_t pc,
   return emit_lua_kind(w, TECS_FRAME_LUA, id, index, flags);
 }
 
-/* The bytecode of C functions lies in GG_State (lj_dispatch.h, bcff; lj_obj.h,
- * bc_cfunc_ext).  A trace that is stitched to a C call ends with a snapshot at
- * that function's entry: it is about to be called, by the next frame out. */
-static bool pc_of_c_function(const struct vm_walk *w, uint64_t pc)
-{
-  uint64_t gg = w->g - w->lay->gg_g;
-  return pc >= gg && pc < gg + w->lay->gg_sizeof;
-}
-
 /* The function of frame f.  In a trace its slot may not have been written: then
  * the bytecode position tells. */
 static bool emit_function(struct vm_walk *w, uint64_t f, uint64_t pc)

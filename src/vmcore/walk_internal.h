@@ -172,4 +172,13 @@ static inline bool is_function(struct vm_walk *w, uint64_t fn)
          vm_load1(w->mem, fn + w->lay->L_gct) == VM_GCT_FUNC;
 }
 
+/* The bytecode of C functions lies in GG_State (lj_dispatch.h, bcff; lj_obj.h,
+ * bc_cfunc_ext).  A trace that is stitched to a C call ends with a snapshot at
+ * that function's entry: it is about to be called, by the next frame out. */
+static inline bool pc_of_c_function(const struct vm_walk *w, uint64_t pc)
+{
+  uint64_t gg = w->g - w->lay->gg_g;
+  return pc >= gg && pc < gg + w->lay->gg_sizeof;
+}
+
 #endif

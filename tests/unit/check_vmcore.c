@@ -160,6 +160,7 @@ static int probe_freed(lua_State *L);
 static int probe_continued(lua_State *L);
 static int probe_called(lua_State *L);
 static int probe_call(lua_State *L);
+static int probe_exit(lua_State *L);
 static int probe_vararg(lua_State *L);
 
 static lua_State *new_vm(void)
@@ -179,6 +180,7 @@ static lua_State *new_vm(void)
   lua_register(L, "probe_continued", probe_continued);
   lua_register(L, "probe_called", probe_called);
   lua_register(L, "probe_call", probe_call);
+  lua_register(L, "probe_exit", probe_exit);
   lua_register(L, "probe_vararg", probe_vararg);
   return L;
 }
@@ -621,6 +623,36 @@ START_TEST(test_before_a_c_function_is_called)
          "end\n"
          "calls() return 1\n",
          "C 1@2 0@4 | ");
+}
+END_TEST
+
+/* probe_exit(): compiled code leaves for the call of this function
+ * (vm_x64.dasc, vm_exit_interp). */
+static int probe_exit(lua_State *L)
+{
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base), g;
+  vm_identify(&mem, (uint64_t)L, &g);
+  int32_t *vmstate = (int32_t *)(g + lay->g_vmstate), was = *vmstate;
+  *vmstate = 1;
+  walk_in_asm(L, base, g); /* in GG_State, as the bytecode of C functions */
+  *vmstate = was;
+  return 0;
+}
+
+START_TEST(test_compiled_code_that_is_about_to_call)
+{
+  expect("local function calls()\n"
+         " probe_exit() return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "1@2 0@4 | ");
+  expect("local t = setmetatable({}, {__index = probe_exit})\n"
+         "local function indexes()\n"
+         " local x = t.x\n" /* 3 */
+         " return x\n"
+         "end\n"
+         "indexes() return 1\n",
+         "2@3 0@6 | ");
 }
 END_TEST
 
@@ -1169,6 +1201,7 @@ int main(void)
   tcase_add_test(c, test_a_builtin_that_has_overwritten_its_link);
   tcase_add_test(c, test_a_function_that_pcall_is_about_to_call);
   tcase_add_test(c, test_before_a_c_function_is_called);
+  tcase_add_test(c, test_compiled_code_that_is_about_to_call);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
   tcase_add_test(c, test_areas_are_not_read_again);
   tcase_add_test(c, test_damaged_memory);
