@@ -146,6 +146,14 @@ static uint64_t trace_by_state(struct vm_walk *w, uint64_t *pc,
   return T;
 }
 
+bool trace_calls_helper(struct vm_walk *w)
+{
+  uint64_t pc;
+  uint32_t number;
+  uint64_t T = trace_by_state(w, &pc, &number);
+  return T && return_place(w, T) - w->sp <= 8 * HELPER_WORDS;
+}
+
 /* Any word on the stack may look like a return into a trace: a buffer that was
  * never filled holds old ones. */
 static uint64_t trace_by_stack(struct vm_walk *w, const struct tecs_range *area,

@@ -356,6 +356,8 @@ static bool find_leaf(struct vm_walk *w, uint64_t *f, uint64_t *pc)
     w->vm.vm_class = TECS_CLASS_VMASM;
     return leaf_saved(w, f, pc);
   }
+  if (in_asm && in_compiled_code(w) && trace_calls_helper(w))
+    return leaf_in_trace(w, f, pc);
   if (in_asm) {
     w->vm.vm_class = TECS_CLASS_VMASM;
     return leaf_in_asm(w, f, pc);

@@ -59,6 +59,11 @@ bool leaf_in_trace(struct vm_walk *w, uint64_t *f, uint64_t *pc);
  * so yet: finds the copy, from which the freed slots are read from now on.
  * false: no such place. */
 bool find_copy(struct vm_walk *w);
+/* In a piece of the assembly that the running trace has called: lj_vm_next, the
+ * helpers of arithmetic.  They push a few words at most; on the way out of a
+ * trace its stack pointer is above, or something else is there. */
+bool trace_calls_helper(struct vm_walk *w);
+
 /* Where L->base will point when the stack that is being moved is in its place;
  * outside of the stack: not found. */
 uint64_t moved_base(struct vm_walk *w, uint64_t base);
