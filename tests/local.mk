@@ -14,6 +14,7 @@ AM_TESTS_ENVIRONMENT = \
 
 dist_check_SCRIPTS =
 dist_check_SCRIPTS += tests/agent/aborts.test
+dist_check_SCRIPTS += tests/agent/reclog.test
 dist_check_SCRIPTS += tests/agent/exports.test
 dist_check_SCRIPTS += tests/agent/harmless.test
 dist_check_SCRIPTS += tests/agent/profile.test
