@@ -262,10 +262,12 @@ clean-local:
 	rm -rf tests/rust
 
 check_PROGRAMS += tests/agent/aborts_reader
-tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c
+tests_agent_aborts_reader_SOURCES = tests/agent/aborts_reader.c \
+	tests/agent/reader.h
 tests_agent_aborts_reader_LDADD = src/libroom-shm.la src/libroom-base.la
 check_PROGRAMS += tests/agent/reclog_reader
-tests_agent_reclog_reader_SOURCES = tests/agent/reclog_reader.c
+tests_agent_reclog_reader_SOURCES = tests/agent/reclog_reader.c \
+	tests/agent/reader.h
 tests_agent_reclog_reader_LDADD = src/libroom-shm.la src/libroom-base.la
 
 # Speed and memory, see tests/README.md; not part of check.

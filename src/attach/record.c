@@ -147,8 +147,12 @@ static void keep_stacks(struct record *r)
     strbuf_printf(&path, "%s.folded", r->o->output);
   enum result res =
       output_file_open(path.len ? strbuf_text(&path) : NULL, &out, &e);
-  if (res == RESULT_OK && output_collapsed(r->profile, &text) == RESULT_OK)
+  if (res == RESULT_OK && output_collapsed(r->profile, &text) != RESULT_OK) {
+    output_file_abandon(out);
+    res = error_set(&e, RESULT_NOMEM, "no memory for its collapsed stacks");
+  } else if (res == RESULT_OK) {
     res = finish_file(out, &text, &e);
+  }
   if (res == RESULT_OK)
     say("its collapsed stacks are in %s",
         path.len ? strbuf_text(&path) : "standard output");

@@ -5,8 +5,6 @@
  * totals and the rows, tab-separated, control characters and backslashes as
  * \xx.  For tests of the agent alone.
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,25 +13,8 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "reader.h"
 #include "shm/shm.h"
-
-static int open_segment(const char *pid)
-{
-  char path[512], link[256];
-  snprintf(path, sizeof path, "/proc/%s/fd", pid);
-  DIR *d = opendir(path);
-  int fd = -1;
-  for (struct dirent *e; d && fd < 0 && (e = readdir(d));) {
-    snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
-    ssize_t n = readlink(path, link, sizeof link - 1);
-    link[n > 0 ? n : 0] = 0;
-    if (strstr(link, TECS_SEGMENT_NAME))
-      fd = open(path, O_RDWR | O_CLOEXEC);
-  }
-  if (d)
-    closedir(d);
-  return fd;
-}
 
 static void print_text(const char *text, unsigned len)
 {

@@ -10,36 +10,17 @@
  *
  *   vm STATE LOGGED MISSED
  */
-#include <dirent.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "reader.h"
 #include "shm/shm.h"
 
 static struct shm shm;
 static uint64_t buffer[SHM_LOG_TRACE_MAX / 8 + 1];
-
-static int open_segment(const char *pid)
-{
-  char path[512], link[256];
-  snprintf(path, sizeof path, "/proc/%s/fd", pid);
-  DIR *d = opendir(path);
-  int fd = -1;
-  for (struct dirent *e; d && fd < 0 && (e = readdir(d));) {
-    snprintf(path, sizeof path, "/proc/%s/fd/%s", pid, e->d_name);
-    ssize_t n = readlink(path, link, sizeof link - 1);
-    link[n > 0 ? n : 0] = 0;
-    if (strstr(link, TECS_SEGMENT_NAME))
-      fd = open(path, O_RDWR | O_CLOEXEC);
-  }
-  if (d)
-    closedir(d);
-  return fd;
-}
 
 static void print_events(const struct shm_log *l, unsigned traceno)
 {
