@@ -188,7 +188,9 @@ function traces()
       say("trace", tr, ("%x"):format(tonumber(bits)), #code)
       say("about", tr, #code, loop, i.link, i.linktype, i.nins, i.nk, i.nexit)
     end
-    for k, e in ipairs(final[tr] or {}) do say("event", tr, k, e) end
+    -- One that is gone went without an event (lj_record.c, check_call_unroll:
+    -- a trace that only returns).
+    for k, e in ipairs(code and final[tr] or {}) do say("event", tr, k, e) end
   end
   io.write(table.concat(out, "\n") .. "\n")
   io.flush()
