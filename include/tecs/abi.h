@@ -28,7 +28,7 @@
 #define TECS_ABI_MAGIC UINT64_C(0x1a47455353434554) /* "TECSSEG\x1a" */
 #define TECS_ABI_ENDIAN UINT32_C(0x01020304)
 #define TECS_ABI_MAJOR 1
-#define TECS_ABI_MINOR 3
+#define TECS_ABI_MINOR 4
 #define TECS_ABI_OLDEST 1 /* oldest major whose readers understand this */
 
 #define TECS_SLOTS 128          /* threads sampled at the same time */
@@ -161,7 +161,7 @@ struct tecs_vm {
   uint32_t replaced_s; /* CLOCK_MONOTONIC, seconds: REPLACED since then */
 };
 
-/* What hears this VM's "trace" events; neither: no Lua API to install with. */
+/* What hears this VM's "trace" events; 0: no Lua API to install with. */
 enum tecs_vm_event {
   TECS_VM_LISTENING = 1u << 0, /* the agent's listener, whoever else does */
   TECS_VM_REPLACED = 1u << 1,  /* the game put another in its place, past
@@ -170,6 +170,9 @@ enum tecs_vm_event {
   TECS_VM_WITHDRAWN = 1u << 2, /* a fault of LuaJIT's own would kill while
                                   somebody listens: the VM's thread blocks
                                   SIGSEGV, or takes it on too small a stack */
+  TECS_VM_WAITING = 1u << 3,   /* an agent that came late waits for a moment at
+                                  which the Lua API may be called; since minor
+                                  4 */
 };
 
 enum tecs_vm_found {

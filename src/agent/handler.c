@@ -175,7 +175,10 @@ static bool take_interrupted(struct capture *c, const ucontext_t *uc,
   for (unsigned i = 0; i < TECS_REGS; i++)
     th.reg[i] = (uint64_t)uc->uc_mcontext.gregs[capture_greg[i]];
   th.in_syscall = in_syscall(c, th.reg[TECS_REG_RIP]);
-  return capture_take(c, &th);
+  bool taken = capture_take(c, &th);
+  if (agent.late)
+    late_visit(c, &th);
+  return taken;
 }
 
 static bool take_guarded(struct capture *c, const ucontext_t *uc,
@@ -188,8 +191,6 @@ static bool take_guarded(struct capture *c, const ucontext_t *uc,
   avoid_small_stack(uc);
   struct vm_mem *previous = guard_enter(&c->mem);
   bool taken = take_interrupted(c, uc, restorer);
-  if (agent.late)
-    late_visit(c);
   guard_leave(previous);
   return taken;
 }

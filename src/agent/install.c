@@ -62,6 +62,8 @@ void install_into(void *L, enum tecs_vm_found found)
     return;
   profile_autostart();
   install(e, L);
+  if (e->events == TECS_VM_WAITING) /* its API lacks what it takes */
+    registry_events(e, 0);
   aborts_await_collector();
 }
 

@@ -89,22 +89,37 @@ static bool due(const struct capture_vm *e)
   return n % TRY_EVERY == 0 && n / TRY_EVERY < TRIES_MAX;
 }
 
-/* Only from the interpreter's own code and from compiled code: nowhere in there
- * is the dispatch table changed, which lua_sethook changes too (lj_dispatch.c,
- * lj_dispatch_update; luajit.c sets a hook from a signal handler as well). */
-void late_visit(struct capture *c)
+/* From the interpreter's own code, from compiled code and from system calls:
+ * nowhere in there is the dispatch table changed, which lua_sethook changes too
+ * (lj_dispatch.c, lj_dispatch_update; luajit.c sets a hook from a signal
+ * handler as well).  A handler of the program's may have interrupted that. */
+static bool is_moment(const struct tecs_sample_vm *vm,
+                      const struct capture_thread *th)
+{
+  return vm->vm_class == TECS_CLASS_VMASM || vm->vm_class == TECS_CLASS_TRACE ||
+         (th->in_syscall && !th->in_handler);
+}
+
+static void await_moment(struct capture_vm *e)
+{
+  if (!e->events)
+    registry_events(e, TECS_VM_WAITING);
+}
+
+void late_visit(struct capture *c, const struct capture_thread *th)
 {
   const struct tecs_sample_vm *vm = &c->vm[0];
-  if (!c->vm_count || vm->error ||
-      (vm->vm_class != TECS_CLASS_VMASM && vm->vm_class != TECS_CLASS_TRACE))
-    return;
-  struct capture_vm *e = registry_find(vm->g);
+  struct capture_vm *e =
+      c->vm_count && !vm->error ? registry_find(vm->g) : NULL;
   if (!e || atomic_acquire(&e->state) != TECS_VM_LIVE ||
       atomic_acquire(&e->installed))
     return;
   const struct vm_layout *lay = vm_layout_get(e->layout);
   const struct api *api = luaapi_found(e->asm_pc);
-  if (!api || !api->lua_sethook || !vm_is_global(&c->mem, lay, e->g) ||
+  if (!api || !api->lua_sethook)
+    return;
+  await_moment(e);
+  if (!is_moment(vm, th) || !vm_is_global(&c->mem, lay, e->g) ||
       vm_load1(&c->mem, e->g + lay->g_hookmask) & HOOK_IN_USE || !due(e))
     return;
   api->lua_sethook((lua_State *)vm->L, on_hook, NEXT, 1);

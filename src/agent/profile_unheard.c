@@ -15,7 +15,7 @@
 
 #define CLOSED "closed since: "
 
-enum unheard { HEARD, REPLACED, WITHDRAWN, MUTE, UNKNOWN, KINDS };
+enum unheard { HEARD, REPLACED, WITHDRAWN, WAITING, MUTE, UNKNOWN, KINDS };
 
 static volatile uint32_t closed[KINDS];
 static uint64_t gone_before; /* bit: entry of a VM that was closed before */
@@ -30,7 +30,9 @@ static enum unheard kind_of(const struct capture_vm *e)
     return HEARD;
   if (e->events & TECS_VM_REPLACED)
     return REPLACED;
-  return e->events & TECS_VM_WITHDRAWN ? WITHDRAWN : MUTE;
+  if (e->events & TECS_VM_WITHDRAWN)
+    return WITHDRAWN;
+  return e->events & TECS_VM_WAITING ? WAITING : MUTE;
 }
 
 /* Without a fault, which would kill where SIGSEGV is blocked: the kernel reads
@@ -85,6 +87,8 @@ static void add(const struct api *api, lua_State *L, int *n, enum unheard kind,
                    "agent's",
       [WITHDRAWN] = "its thread blocks SIGSEGV, or takes it on too small a "
                     "stack, and a fault of LuaJIT's could not be mended",
+      [WAITING] = "the agent came late, and waits for a moment at which the "
+                  "Lua API may be called",
       [MUTE] = "its LuaJIT exports no Lua API to listen with",
       [UNKNOWN] = "the layout of its LuaJIT is not known",
   };

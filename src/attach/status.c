@@ -21,7 +21,7 @@ struct status_text {
   struct shm shm; /* fd -1: no agent */
   struct session_vm vm[TECS_VMS];
   unsigned vms, known; /* of them: of a known layout */
-  unsigned heard, replaced, mute;
+  unsigned heard, replaced, waiting, mute;
   struct error no_agent; /* why there is none */
 };
 
@@ -161,6 +161,10 @@ static pid_t outer_tid(struct target *t, uint32_t inner)
   return found;
 }
 
+#define WAITING                                                                \
+  "the agent came late, and waits for a moment at which the Lua API may be "   \
+  "called\n"
+
 static void zones_line(struct status_text *s, unsigned n,
                        const struct session_vm *vm)
 {
@@ -186,6 +190,8 @@ static void aborts_line(struct status_text *s, unsigned n,
     LINE(s, "not available in this VM: its thread blocks SIGSEGV, or takes it "
             "on too small a stack, and a fault of LuaJIT's could not be "
             "mended\n");
+  else if (vm->events & TECS_VM_WAITING)
+    LINE(s, "not yet: " WAITING);
   else
     LINE(s, "not available in this VM: its LuaJIT exports no Lua API to "
             "listen with\n");
@@ -215,7 +221,9 @@ static void log_line(struct status_text *s, unsigned n,
   struct tecs_log_vm v;
   enum result r = shm_log_vm(&s->shm, vm->g, &v);
   LINE(s, "vm.%u.log: ", n);
-  if (r == RESULT_UNSUPPORTED)
+  if (r != RESULT_OK && vm->events & TECS_VM_WAITING)
+    LINE(s, "not yet: " WAITING);
+  else if (r == RESULT_UNSUPPORTED)
     LINE(s, "none: the agent is older, or got no memory for it\n");
   else if (r != RESULT_OK)
     LINE(s, "none in this VM: its LuaJIT exports no Lua API to listen with\n");
@@ -251,6 +259,8 @@ static void count_vms(struct status_text *s)
       s->heard++;
     else if (vm->events & (TECS_VM_REPLACED | TECS_VM_WITHDRAWN))
       s->replaced++;
+    else if (vm->events & TECS_VM_WAITING)
+      s->waiting++;
     else
       s->mute++;
   }
@@ -353,6 +363,9 @@ static void modules_line(struct status_text *s)
          "can.modules: no (%u of %u VMs): their LuaJIT exports no Lua API "
          "to install jit.zone and tecs.utils.profile with\n",
          s->mute, s->known);
+  else if (s->waiting)
+    LINE(s, "can.modules: not yet (%u of %u VMs): " WAITING, s->waiting,
+         s->known);
   else
     LINE(s, "can.modules: yes, jit.zone and tecs.utils.profile by require\n");
 }

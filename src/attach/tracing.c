@@ -54,7 +54,7 @@ enum session_trace_state tracing_poll(struct tracing *t, uint64_t now)
 static void tell_deaf(const struct tracing *t, int pid)
 {
   const struct session_trace_account *a = &t->acc;
-  unsigned other = a->replaced + a->withdrawn;
+  unsigned other = a->replaced + a->withdrawn + a->waiting;
   unsigned mute = a->deaf > other ? a->deaf - other : 0;
   if (a->replaced) {
     double since = (double)a->replaced_ns / 1e9 - (double)t->start / 1e9;
@@ -70,6 +70,11 @@ static void tell_deaf(const struct tracing *t, int pid)
         "a SIGSEGV handler, and the VM's thread blocks SIGSEGV or has too "
         "small an alternate stack for it (under 8 KB)",
         a->withdrawn, a->vms, pid);
+  if (a->waiting)
+    say("exact counts are not available yet in %u of %u VMs of %d: the agent "
+        "came late, and waits for a moment at which the Lua API may be called "
+        "(a sample in Lua code or in a system call)",
+        a->waiting, a->vms, pid);
   if (mute && !t->outside)
     say("exact counts are not available in %u of %u VMs of %d: its LuaJIT "
         "exports no Lua API to listen with (linked in statically, without "

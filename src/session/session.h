@@ -192,6 +192,7 @@ struct session_trace_account {
   unsigned deaf;          /* of them, now: nothing hears their events */
   unsigned replaced;      /* of the deaf: since the program attached its own */
   unsigned withdrawn;     /* of the deaf: a listener would put them at risk */
+  unsigned waiting;       /* of the deaf: the agent, late, waits for a moment */
   unsigned jit_off;       /* of the VMs, now: their JIT compiler is off */
   unsigned unknown;       /* LuaJIT VMs of unknown layout, likewise */
   uint64_t replaced_ns;   /* CLOCK_MONOTONIC: since when, the earliest */

@@ -278,6 +278,7 @@ static void count_vm(struct session_trace_account *acc,
     return; /* also when the program's own listener is in front */
   acc->deaf++;
   acc->withdrawn += (vm->events & TECS_VM_WITHDRAWN) != 0;
+  acc->waiting += (vm->events & TECS_VM_WAITING) != 0;
   if (!(vm->events & TECS_VM_REPLACED))
     return;
   acc->replaced++;
@@ -293,7 +294,7 @@ static void look_at_vms(struct session_trace *s)
     s->vms = session_vms(s->t, &s->shm, s->vm);
   else if (!s->vms)
     s->vms = find_vms(s->t, s->vm);
-  acc->deaf = acc->replaced = acc->withdrawn = 0;
+  acc->deaf = acc->replaced = acc->withdrawn = acc->waiting = 0;
   acc->jit_off = acc->unknown = 0;
   for (unsigned i = 0; i < s->vms; i++) {
     bool is_known = s->vm[i].layout != NULL;
