@@ -66,6 +66,7 @@ EXTRA_DIST += \
 	tests/README.md \
 	tests/agent/guest.c \
 	tests/unit/suite.h \
+	tests/bench/aborts \
 	tests/bench/beat.lua \
 	tests/bench/ccalls.lua \
 	tests/bench/compiled.lua \
