@@ -61,6 +61,7 @@ dist_check_SCRIPTS += tests/man.test
 dist_check_SCRIPTS += tests/tree/tree.test
 dist_check_SCRIPTS += tests/vms/core.test
 dist_check_SCRIPTS += tests/vms/layouts.test
+dist_check_SCRIPTS += tests/vms/lines.test
 TESTS += $(dist_check_SCRIPTS)
 EXTRA_DIST += \
 	tests/README.md \
@@ -176,6 +177,7 @@ EXTRA_DIST += \
 	tests/golden/signals/vms \
 	tests/lib/fold.py \
 	tests/lib/lines.py \
+	tests/lib/lines.sh \
 	tests/lib/tap.sh \
 	tests/lib/zones.py \
 	tests/lines/README.md \

@@ -62,20 +62,27 @@ struct slots {
   const struct vm_layout *lay;
   const uint32_t *entry;
   uint32_t n;
+  /* without GC64, where a slot has no room for it: the links of the frames,
+   * innermost first (lj_snap.c, snapshot_framelinks) */
+  const uint32_t *link;
+  uint32_t nlink;
 };
 
-/* A 64-bit constant; 0: it is none.  lj_ir.h, LJ_GC64. */
+/* A constant of 64 bits, or an object's address; 0: it is none.  With GC64 it
+ * stands behind its instruction, else an address is in it (lj_ir.h, IRIns). */
 static uint64_t constant(const struct slots *s, uint32_t ref)
 {
   const struct vm_trace *t = s->t;
   const struct vm_layout *lay = s->lay;
-  uint64_t v;
+  uint64_t v = 0;
   if (ref < t->nk || ref + 1 >= REF_BIAS || ref + 1 >= t->nins)
     return 0;
   const uint8_t *ir = t->ir + (size_t)(ref - t->nk) * 8;
-  if (ir[5] != lay->ir_kgc && ir[5] != lay->ir_knum && ir[5] != lay->ir_kint64)
-    return 0;
-  memcpy(&v, ir + 8, 8);
+  if (ir[5] == lay->ir_kgc && !lay->gc64)
+    memcpy(&v, ir, 4);
+  else if (ir[5] == lay->ir_kgc || ir[5] == lay->ir_knum ||
+           ir[5] == lay->ir_kint64)
+    memcpy(&v, ir + 8, 8);
   return v;
 }
 
@@ -88,16 +95,54 @@ static uint64_t slot(const struct slots *s, uint32_t number)
   return 0;
 }
 
+static uint64_t next_link(struct slots *s)
+{
+  if (!s->nlink)
+    return 0;
+  s->nlink--;
+  return *s->link++;
+}
+
 static bool open_slots(struct slots *s, const struct vm_trace *t)
 {
   *s = (struct slots){.t = t, .lay = vm_layout_get(t->layout)};
-  if (!s->lay || !s->lay->gc64 || !t->nsnap ||
-      t->snap[0].mapofs > t->nsnapmap ||
+  if (!s->lay || !t->nsnap || t->snap[0].mapofs > t->nsnapmap ||
       t->snap[0].nent > t->nsnapmap - t->snap[0].mapofs)
     return false;
   s->entry = t->snapmap + t->snap[0].mapofs;
   s->n = t->snap[0].nent;
+  uint32_t end = t->nsnap > 1 && t->snap[1].mapofs < t->nsnapmap
+                     ? t->snap[1].mapofs
+                     : t->nsnapmap;
+  s->link = s->entry + s->n;
+  s->nlink =
+      end - t->snap[0].mapofs > s->n ? end - t->snap[0].mapofs - s->n : 0;
+  next_link(s); /* the first is where the trace begins */
   return true;
+}
+
+/* Is it a frame that was inlined, or what goes on in one?  The lowest slots are
+ * those of the trace's own. */
+static bool is_inlined(const struct slots *s, uint32_t entry, uint32_t what)
+{
+  return entry >> 24 >= (s->lay->gc64 ? 2 : 1) && entry & what;
+}
+
+static uint64_t function_at(const struct slots *s, uint32_t entry)
+{
+  return s->lay->gc64 ? slot(s, (entry >> 24) - 1)
+                      : constant(s, entry & 0xffff);
+}
+
+static uint64_t link_at(struct slots *s, uint32_t entry)
+{
+  return s->lay->gc64 ? constant(s, entry & 0xffff) : next_link(s);
+}
+
+/* lj_frame.h, frame_contpc */
+static uint64_t contpc_at(struct slots *s, uint32_t entry)
+{
+  return s->lay->gc64 ? slot(s, (entry >> 24) - 2) : next_link(s);
 }
 
 static void name_outer(const struct slots *s, uint64_t fn, struct outer *o)
@@ -124,32 +169,31 @@ static uint32_t pc_of(struct vm_store *vm, const struct vm_trace *t,
   return 0;
 }
 
-/* Where the frame below the one whose link is in slot `at` goes on. */
-static uint32_t pc_below(struct vm_store *vm, const struct slots *s,
-                         uint32_t at, uint64_t link, uint32_t pc)
+/* Where the frame below the one of this entry and link goes on. */
+static uint32_t pc_below(struct vm_store *vm, struct slots *s, uint32_t entry,
+                         uint64_t link, uint32_t pc)
 {
   if ((link & 3) == LINK_LUA)
     return pc_of(vm, s->t, link);
   if ((link & 7) == LINK_CONT)
-    return pc_of(vm, s->t, slot(s, at - 2)); /* lj_frame.h, frame_contpc */
+    return pc_of(vm, s->t, contpc_at(s, entry));
   return (link & 7) == LINK_VARG ? pc : 0;
 }
 
-static void list_outer(struct vm_store *vm, const struct slots *s,
-                       struct compiled *c)
+static void list_outer(struct vm_store *vm, struct slots *s, struct compiled *c)
 {
   uint32_t depth = c->depth, pc = s->t->startindex + 1;
   for (uint32_t i = s->n; i > 0; i--) {
-    uint32_t e = s->entry[i - 1], at = e >> 24;
-    if (at < 2 || !(e & (SNAP_FRAME | SNAP_CONT)))
+    uint32_t e = s->entry[i - 1];
+    if (!is_inlined(s, e, SNAP_FRAME | SNAP_CONT))
       continue;
     if (e & SNAP_FRAME) {
       struct outer *o = &c->outer[c->nouter++];
-      uint64_t link = constant(s, e & 0xffff);
+      uint64_t link = link_at(s, e);
       *o = (struct outer){.depth = depth, .pc = pc};
       o->repeats = (link & 7) == LINK_VARG;
-      name_outer(s, slot(s, at - 1), o);
-      pc = pc_below(vm, s, at, link, pc);
+      name_outer(s, function_at(s, e), o);
+      pc = pc_below(vm, s, e, link, pc);
     }
     depth--;
   }
@@ -166,8 +210,7 @@ static struct compiled *compiled_new(struct vm_store *vm, struct vm_trace *t)
     return NULL;
   c->has_outer = ok;
   for (uint32_t i = 0; ok && i < s.n; i++)
-    c->depth +=
-        s.entry[i] >> 24 >= 2 && (s.entry[i] & (SNAP_FRAME | SNAP_CONT)) != 0;
+    c->depth += is_inlined(&s, s.entry[i], SNAP_FRAME | SNAP_CONT);
   if (ok)
     list_outer(vm, &s, c);
   c->maker = maker_of(vm);
