@@ -211,6 +211,7 @@ EXTRA_DIST += \
 	tests/targets/straight.c \
 	tests/targets/areas.lua \
 	tests/targets/attach.lua \
+	tests/targets/callback.lua \
 	tests/targets/contractgame/conf.lua \
 	tests/targets/contractgame/main.lua \
 	tests/targets/embed.c \

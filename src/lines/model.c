@@ -56,6 +56,16 @@ static struct lines_counts rows_of(const struct lines_counts *all, unsigned op)
   return (struct lines_counts){all->row + lo, hi - lo};
 }
 
+/* Was that opcode ever seen to branch to an exit? */
+static bool branches(unsigned op)
+{
+  struct lines_counts rows = rows_of(&lines_count_class, op);
+  for (size_t i = 0; i < rows.n; i++)
+    if (rows.row[i].what / LINES_MEM_COUNT == LINES_GROUP_JCC)
+      return true;
+  return false;
+}
+
 /* Adds up n[level][what], for a kind and the more general ones around it. */
 static void add_up(const struct lines_counts *rows, unsigned kind, unsigned max,
                    double (*n)[LINES_CLASS_COUNT], double total[LEVELS])
@@ -73,14 +83,21 @@ static void add_up(const struct lines_counts *rows, unsigned kind, unsigned max,
   }
 }
 
+/* An IR instruction, and whose counts speak for it. */
+struct subject {
+  unsigned op, kind;
+  bool guard;
+  bool in_part; /* the counts are those of another opcode, without its guard */
+};
+
 /* Mixes what the levels say into p, which is said without them. */
-static double mix(double p, const double *n, size_t step, const double *total,
-                  double doubt)
+static double mix(const struct subject *x, double p, const double *n,
+                  size_t step, const double *total, double doubt)
 {
   for (unsigned level = 0; level < LEVELS; level++) {
     double t = total[level];
     if (t > 0) {
-      double w = t / (t + doubt);
+      double w = t / (t + doubt + (x->in_part ? t : 0));
       p = w * n[level * step] / t + (1 - w) * p;
     }
   }
@@ -92,22 +109,22 @@ static double anywhere(const struct lines_model *m, unsigned cls)
   return (m->class_n[cls] + .5) / (m->class_total + 40);
 }
 
-static void score_lengths(struct lines_scores *s, unsigned op, unsigned kind)
+static void score_lengths(struct lines_scores *s, const struct subject *x)
 {
-  struct lines_counts rows = rows_of(&lines_count_length, op);
+  struct lines_counts rows = rows_of(&lines_count_length, x->op);
   double n[LEVELS][LINES_CLASS_COUNT], total[LEVELS];
-  add_up(&rows, kind, LINES_LENGTHS, n, total);
+  add_up(&rows, x->kind, LINES_LENGTHS, n, total);
   for (unsigned i = 0; i < LINES_LENGTHS; i++)
-    s->len[i] =
-        (float)fmax(mix(1 / 20., &n[0][i], LINES_CLASS_COUNT, total, 2), 1e-6);
+    s->len[i] = (float)fmax(
+        mix(x, 1 / 20., &n[0][i], LINES_CLASS_COUNT, total, 2), 1e-6);
 }
 
 /* Registers, given the class. */
 static void score_regs(const struct lines_model *m, struct lines_scores *s,
-                       unsigned op, unsigned kind)
+                       const struct subject *x)
 {
   static const struct lines_count none;
-  struct lines_counts rows = rows_of(&lines_count_regs, op);
+  struct lines_counts rows = rows_of(&lines_count_regs, x->op);
   double n[LEVELS][LINES_REGS_COUNT], total[LEVELS];
   const struct lines_count *c = rows.n ? rows.row : &none;
   for (unsigned cls = 0; cls < LINES_CLASS_COUNT; cls++) {
@@ -116,7 +133,7 @@ static void score_regs(const struct lines_model *m, struct lines_scores *s,
     for (size_t i = 0; i < rows.n; i++) {
       if (c[i].what != cls || c[i].regs >= LINES_REGS_COUNT)
         continue;
-      for (unsigned level = 0; level <= likeness(c[i].kind, kind); level++) {
+      for (unsigned level = 0; level <= likeness(c[i].kind, x->kind); level++) {
         n[level][c[i].regs] += c[i].n;
         total[level] += c[i].n;
       }
@@ -124,7 +141,7 @@ static void score_regs(const struct lines_model *m, struct lines_scores *s,
     for (unsigned i = 0; i < LINES_REGS_COUNT; i++) {
       double p = (m->regs_n[i] + 1) / (m->regs_total + 10);
       s->emit[cls][i] =
-          (float)fmax(mix(p, &n[0][i], LINES_REGS_COUNT, total, 4), 1e-6);
+          (float)fmax(mix(x, p, &n[0][i], LINES_REGS_COUNT, total, 4), 1e-6);
     }
   }
 }
@@ -141,23 +158,23 @@ static double rule(unsigned op, unsigned cls, bool guard)
 }
 
 static void score_classes(const struct lines_model *m, struct lines_scores *s,
-                          unsigned op, unsigned kind, bool guard)
+                          const struct subject *x)
 {
-  struct lines_counts in = rows_of(&lines_count_class, op);
-  struct lines_counts end = rows_of(&lines_count_last, op);
+  struct lines_counts in = rows_of(&lines_count_class, x->op);
+  struct lines_counts end = rows_of(&lines_count_last, x->op);
   double n[LEVELS][LINES_CLASS_COUNT], total[LEVELS];
   double ln[LEVELS][LINES_CLASS_COUNT], ltotal[LEVELS];
-  add_up(&in, kind, LINES_CLASS_COUNT, n, total);
-  add_up(&end, kind, LINES_CLASS_COUNT, ln, ltotal);
+  add_up(&in, x->kind, LINES_CLASS_COUNT, n, total);
+  add_up(&end, x->kind, LINES_CLASS_COUNT, ln, ltotal);
   for (unsigned cls = 0; cls < LINES_CLASS_COUNT; cls++) {
     double all = anywhere(m, cls);
-    double p = mix(all, &n[0][cls], LINES_CLASS_COUNT, total, 4);
-    double l = mix(all, &ln[0][cls], LINES_CLASS_COUNT, ltotal, 4);
-    double times = fmax(p, 1e-9) * rule(op, cls, guard) / all * 4;
+    double p = mix(x, all, &n[0][cls], LINES_CLASS_COUNT, total, 4);
+    double l = mix(x, all, &ln[0][cls], LINES_CLASS_COUNT, ltotal, 4);
+    double times = fmax(p, 1e-9) * rule(x->op, cls, x->guard) / all * 4;
     for (unsigned i = 0; i < LINES_REGS_COUNT; i++)
       s->emit[cls][i] = (float)(s->emit[cls][i] * times);
     s->last[cls] =
-        op >= LINES_OP_COUNT ? 1 : (float)(fmax(l, 1e-6) / fmax(p, 1e-6));
+        x->op >= LINES_OP_COUNT ? 1 : (float)(fmax(l, 1e-6) / fmax(p, 1e-6));
   }
 }
 
@@ -182,12 +199,13 @@ const struct lines_scores *lines_model_scores(struct lines_model *m,
   struct lines_scores *s = malloc(sizeof *s);
   if (!s)
     return NULL;
-  if (!rows_of(&lines_count_length, op).n && kin[op])
-    op = kin[op];
-  unsigned kind = LINES_KIND(op, type, guard, reg);
-  score_lengths(s, op, kind);
-  score_regs(m, s, op, kind);
-  score_classes(m, s, op, kind, guard);
+  bool borrowed = !rows_of(&lines_count_length, op).n && kin[op];
+  op = borrowed ? kin[op] : op;
+  struct subject x = {op, LINES_KIND(op, type, guard, reg), guard, false};
+  x.in_part = borrowed && guard && !branches(op);
+  score_lengths(s, &x);
+  score_regs(m, s, &x);
+  score_classes(m, s, &x);
   return *slot = s;
 }
 
