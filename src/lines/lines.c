@@ -27,11 +27,6 @@ enum result lines_map_infer(struct lines_model *m, const struct lines_trace *t,
   struct lines_parts parts;
   struct lines_path path = {0};
   *out = NULL;
-  if (!t->gc64)
-    return error_set(e, RESULT_UNSUPPORTED,
-                     "trace %u has no record log, and paths are inferred in "
-                     "GC64 builds only",
-                     t->traceno);
   enum result r = lines_parts_read(t, &parts, e);
   if (r == RESULT_OK)
     r = lines_path_find(m, &parts, code, &path, e);

@@ -19,7 +19,8 @@ enum {
   WORK_MAX = 500000,     /* scored instructions */
   SNAP_FRAME = 0x010000, /* lj_jit.h */
   FRAMES_MAX = 256,
-  DEEPER = 3, /* calls around bytecode that no snapshot is in */
+  FRAME_CONT = 2, /* lj_frame.h, the type of a link */
+  DEEPER = 3,     /* calls around bytecode that no snapshot is in */
 };
 /* How wide the search is: if a narrow one does not come by all snapshots, the
  * other is made. */
@@ -97,6 +98,29 @@ static void list_ir(struct search *s)
 
 /* ---- snapshots ---- */
 
+/* How many words there are behind the slots of a snapshot. */
+static uint32_t words_behind(const struct lines_trace *t, uint32_t i)
+{
+  uint32_t slots = t->snap[i].mapofs + t->snap[i].nent, end = t->nsnapmap;
+  if (i + 1 < t->nsnap && t->snap[i + 1].mapofs < end)
+    end = t->snap[i + 1].mapofs;
+  return end > slots ? end - slots : 0;
+}
+
+/* Without GC64 the links stand behind the slots, innermost first, behind the
+ * position; that of a continuation is followed by where it goes on (lj_snap.c,
+ * snapshot_framelinks). */
+static bool short_links(const uint32_t *word, uint32_t words, uint64_t *link,
+                        uint32_t n)
+{
+  uint32_t at = 1;
+  while (n > 0 && at < words) {
+    link[--n] = word[at];
+    at += (word[at] & 7) == FRAME_CONT ? 2 : 1;
+  }
+  return n == 0;
+}
+
 /* Links of the frames in a snapshot but the first, outermost first: where each
  * returns to.  false: it has none such. */
 static bool snap_frames(const struct search *s, uint32_t i, uint64_t *link,
@@ -104,18 +128,22 @@ static bool snap_frames(const struct search *s, uint32_t i, uint64_t *link,
 {
   const struct lines_trace *t = s->w.p->t;
   const struct lines_snap *snap = &t->snap[i];
-  uint64_t last;
+  uint32_t own = t->gc64 ? 1 : 0; /* last slot of the first frame's */
   unsigned op;
   *n = 0;
   if (snap->mapofs > t->nsnapmap ||
-      snap->nent + 2u > t->nsnapmap - snap->mapofs)
+      snap->nent + (t->gc64 ? 2u : 1u) > t->nsnapmap - snap->mapofs)
     return false;
-  const uint32_t *map = t->snapmap + snap->mapofs;
+  const uint32_t *map = t->snapmap + snap->mapofs, *behind = map + snap->nent;
   for (uint32_t k = 0; k < snap->nent; k++)
-    if (map[k] & SNAP_FRAME && map[k] >> 24 > 1)
+    if (map[k] & SNAP_FRAME && map[k] >> 24 > own)
       link[(*n)++] = lines_walk_const(&s->w, map[k] & 0xffff, &op);
-  memcpy(&last, map + snap->nent, 8);
-  *pc = last >> 8;
+  if (!t->gc64) {
+    *pc = behind[0];
+    return short_links(behind, words_behind(t, i), link, *n);
+  }
+  memcpy(pc, behind, 8);
+  *pc >>= 8;
   return true;
 }
 

@@ -129,21 +129,38 @@ uint32_t lines_walk_state(struct lines_walk *w, uint32_t pos, uint32_t frame)
   return w->nstate++;
 }
 
+static bool is_number(unsigned op)
+{
+  return op == LINES_OP_KNUM || op == LINES_OP_KINT64;
+}
+
+static bool is_address(unsigned op)
+{
+  return op == LINES_OP_KGC || op == LINES_OP_KPTR || op == LINES_OP_KKPTR;
+}
+
+/* Eight bytes behind the instruction, or an address within it, without GC64
+ * (lj_ir.h, IRIns).  2.0 has numbers elsewhere. */
 uint64_t lines_walk_const(const struct lines_walk *w, uint32_t ref,
                           unsigned *op)
 {
   const struct lines_trace *t = w->p->t;
   uint8_t ops[LINES_OP_COUNT];
-  uint64_t value;
+  uint64_t value = 0;
   *op = LINES_OP_NOP;
   if (ref < t->nk || ref + 1 >= LINES_REF_BIAS)
     return 0;
   const uint8_t *at = t->ir + (size_t)(ref - t->nk) * 8;
   unsigned n = lines_ops(t->irset, ops);
   *op = at[5] < n ? ops[at[5]] : LINES_OP_NOP;
-  if (*op != LINES_OP_KGC && *op != LINES_OP_KPTR && *op != LINES_OP_KNUM &&
-      *op != LINES_OP_KINT64 && *op != LINES_OP_KKPTR)
+  if (is_address(*op) && !t->gc64) {
+    memcpy(&value, at, 4);
+    return value;
+  }
+  if (!is_address(*op) && (!is_number(*op) || t->irset == LINES_IR_20)) {
+    *op = is_number(*op) ? LINES_OP_NOP : *op;
     return 0;
+  }
   memcpy(&value, at + 8, 8);
   return *op == LINES_OP_KGC ? value & ADDRESS : value;
 }

@@ -72,6 +72,7 @@ const char *exercise(struct lines_model *m, const uint8_t *data, size_t size,
     for (uint32_t i = 0; i < f.ntrace && !fault; i++) {
       struct lines_trace *t = &f.trace[i].t;
       t->has_mcofs = i % 4 != 3;
+      t->gc64 = i % 3 != 2; /* then its snapshots are read otherwise */
       enum result r = lines_map_new(m, t, &map, &e);
       fault = look(r, map, t->szmcode, &e, count);
       if (!fault) {
