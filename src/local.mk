@@ -181,6 +181,7 @@ noinst_LTLIBRARIES += src/libroom-unwind.la
 src_libroom_unwind_la_SOURCES = \
 	src/unwind/memory.c \
 	src/unwind/native.c \
+	src/unwind/places.c \
 	src/unwind/sigmask.c \
 	src/unwind/unknown.c \
 	src/unwind/unwind.h \

@@ -21,9 +21,8 @@ extern int _Ux86_64_dwarf_search_unwind_table(unw_addr_space_t, unw_word_t,
 #define TABLE_ADDR UINT64_C(0xffffe00000000000)
 #define CACHE_ROWS 8192
 
-/* Saved registers that a caller may need (the callee-saved ones). */
-static const uint8_t saved[] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
-                                DWARF_R13, DWARF_R14, DWARF_R15};
+const uint8_t unwind_saved[UNWIND_SAVED] = {DWARF_RBX, DWARF_RBP, DWARF_R12,
+                                            DWARF_R13, DWARF_R14, DWARF_R15};
 
 /* ---- callbacks ---- */
 
@@ -79,7 +78,8 @@ static int access_mem(unw_addr_space_t as, unw_word_t addr, unw_word_t *val,
   (void)as;
   if (write || addr > UINT64_MAX - sizeof *val)
     return -UNW_EINVAL;
-  if (unwind_stack_word(u, addr, val))
+  if (u->trial ? unwind_trial_word(u, addr, val)
+               : unwind_stack_word(u, addr, val))
     return 0;
   if (addr == TABLE_ADDR) {
     *val = u->table;
@@ -183,56 +183,98 @@ static bool goes_up(const struct unwinder *u, uint64_t cfa)
   return cfa > sp || (u->exact && cfa == sp);
 }
 
-static void take_saved(struct unwinder *u, unw_cursor_t *c)
+int unwind_native_caller(struct unwinder *u, struct unwind_caller *out)
 {
-  unw_word_t val[sizeof saved];
-  uint32_t known = 0;
-
-  /* all of them before any is changed: the cursor still reads from reg */
-  for (size_t i = 0; i < sizeof saved; i++) {
-    if (unw_get_reg(c, saved[i], &val[i]) == 0)
-      known |= UINT32_C(1) << i;
-  }
-  for (size_t i = 0; i < sizeof saved; i++) {
-    uint32_t bit = UINT32_C(1) << saved[i];
-    u->known &= ~bit;
-    if (known >> i & 1) {
-      u->reg[saved[i]] = val[i];
-      u->known |= bit;
-    }
-  }
-}
-
-enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
-{
-  uint64_t rip = u->reg[DWARF_RIP];
-  unw_word_t ip = 0, sp = 0;
+  unw_word_t ip = 0, sp = 0, val;
   unw_cursor_t c;
   int r;
 
   u->no_info = false;
-  u->reg[DWARF_RIP] = lookup;
   r = unw_init_remote(&c, u->space, u);
   if (r == 0)
     r = unw_step(&c);
   /* without a table libunwind guesses along rbp: not taken */
   if (r < 0 || u->no_info)
-    goto fail;
+    return -1;
+  if (r == 0)
+    return 0;
+  if (unw_get_reg(&c, UNW_REG_IP, &ip) < 0 ||
+      unw_get_reg(&c, UNW_REG_SP, &sp) < 0)
+    return -1;
+  out->ip = ip;
+  out->sp = sp;
+  out->known = 0;
+  for (unsigned i = 0; i < UNWIND_SAVED; i++) {
+    if (unw_get_reg(&c, unwind_saved[i], &val) == 0) {
+      out->saved[i] = val;
+      out->known |= UINT32_C(1) << i;
+    }
+  }
+  return 1;
+}
+
+/* false: what the row asks for is not there. */
+static bool caller_by_row(const struct unwinder *u,
+                          const struct unwind_row *row,
+                          struct unwind_caller *out)
+{
+  uint64_t cfa = u->reg[row->base] + (uint64_t)(int64_t)row->cfa;
+
+  if (!(u->known >> row->base & 1) ||
+      !unwind_stack_word(u, cfa + (uint64_t)(int64_t)row->ret, &out->ip))
+    return false;
+  out->sp = cfa;
+  out->known = 0;
+  for (unsigned i = 0; i < UNWIND_SAVED; i++) {
+    unsigned reg = unwind_saved[i];
+    bool known = false;
+    if (row->how[i] == UNWIND_ROW_SAVED) {
+      known = unwind_stack_word(u, cfa + (uint64_t)(int64_t)row->at[i],
+                                &out->saved[i]);
+    } else if (row->how[i] == UNWIND_ROW_KEPT) {
+      out->saved[i] = u->reg[reg];
+      known = u->known >> reg & 1;
+    }
+    out->known |= (uint32_t)known << i;
+  }
+  return true;
+}
+
+static void take(struct unwinder *u, const struct unwind_caller *c)
+{
+  for (unsigned i = 0; i < UNWIND_SAVED; i++) {
+    uint32_t bit = UINT32_C(1) << unwind_saved[i];
+    u->known &= ~bit;
+    if (c->known >> i & 1) {
+      u->reg[unwind_saved[i]] = c->saved[i];
+      u->known |= bit;
+    }
+  }
+  u->reg[DWARF_RSP] = c->sp;
+  u->reg[DWARF_RIP] = c->ip;
+  u->exact = false;
+}
+
+enum step unwind_native_step(struct unwinder *u, uint64_t lookup)
+{
+  const struct unwind_row *row = unwind_place_row(u, lookup);
+  uint64_t rip = u->reg[DWARF_RIP];
+  struct unwind_caller c;
+  int r = 1;
+
+  u->no_info = false;
+  u->reg[DWARF_RIP] = lookup;
+  if (row == NULL || !caller_by_row(u, row, &c))
+    r = unwind_native_caller(u, &c);
+  if (r > 0 && goes_up(u, c.sp) && !goes_nowhere(u, c.ip, c.sp)) {
+    if (c.ip != 0) {
+      take(u, &c);
+      return STEP_OK;
+    }
+    r = 0;
+  }
   if (r == 0)
     return STEP_END;
-  if (unw_get_reg(&c, UNW_REG_IP, &ip) < 0 ||
-      unw_get_reg(&c, UNW_REG_SP, &sp) < 0 || !goes_up(u, sp) ||
-      goes_nowhere(u, ip, sp))
-    goto fail;
-  if (ip == 0)
-    return STEP_END;
-  take_saved(u, &c);
-  u->reg[DWARF_RSP] = sp;
-  u->reg[DWARF_RIP] = ip;
-  u->exact = false;
-  return STEP_OK;
-
-fail:
   u->reg[DWARF_RIP] = rip;
   return STEP_FAIL;
 }

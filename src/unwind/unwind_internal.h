@@ -28,9 +28,46 @@ struct cframe {
   uint32_t size;
 };
 
+/* Registers that a function keeps for its caller; take an index. */
+#define UNWIND_SAVED 6u
+extern const uint8_t unwind_saved[UNWIND_SAVED];
+
+/* What a step by an unwind table gives. */
+struct unwind_caller {
+  uint64_t ip, sp;
+  uint64_t saved[UNWIND_SAVED];
+  uint32_t known; /* bit i: saved[i] is */
+};
+
+/* A row of an unwind table: the frame begins `cfa` from register `base`, all
+ * others stand at distances from there. */
+struct unwind_row {
+  int32_t cfa, ret, at[UNWIND_SAVED];
+  uint8_t base;
+  uint8_t how[UNWIND_SAVED]; /* enum unwind_row_how */
+};
+
+enum unwind_row_how {
+  UNWIND_ROW_LOST,
+  UNWIND_ROW_KEPT, /* it is still in the register */
+  UNWIND_ROW_SAVED,
+};
+
+struct unwind_place {
+  uint64_t lookup;
+  const struct module *mod;
+  bool used, exact;
+  bool sigreturn; /* unwind_is_sigreturn */
+  bool entry;     /* unwind_is_entry */
+  bool row_tried, has_row;
+  struct unwind_row row;
+};
+
 struct unwinder {
   struct modules *modules;
   unw_addr_space_t space;
+  struct unwind_place *place; /* hash table */
+  size_t place_count;
 
   /* of the sample at hand */
   const struct sample_view *s;
@@ -45,6 +82,7 @@ struct unwinder {
   /* of the step at hand, for the callbacks */
   uint64_t table; /* the one entry of the search table */
   bool no_info;   /* no unwind information at the address */
+  bool trial;     /* with registers and memory that are made up */
 };
 
 enum step {
@@ -68,10 +106,31 @@ bool unwind_is_sigreturn(struct unwinder *u, uint64_t addr);
 
 enum result unwind_native_init(struct unwinder *u, struct error *e);
 void unwind_native_free(struct unwinder *u);
+/* One step of libunwind from reg, whose rip is what is looked up: 1, 0 where
+ * there is no caller, or negative. */
+int unwind_native_caller(struct unwinder *u, struct unwind_caller *out);
 /* By the unwind table of the code at `lookup`. */
 enum step unwind_native_step(struct unwinder *u, uint64_t lookup);
 /* By the context that the kernel saved below a signal handler. */
 enum step unwind_signal_step(struct unwinder *u);
+
+/* ---- places.c: what is known of the code at an address ---- */
+
+bool unwind_places_init(struct unwinder *u); /* false: no memory */
+void unwind_places_free(struct unwinder *u);
+/* The modules changed. */
+void unwind_places_forget(struct unwinder *u);
+/* Of the code at `lookup`, for u->exact; valid until the next call. */
+const struct unwind_place *unwind_place(struct unwinder *u, uint64_t lookup);
+/* The same place's row of the unwind table; NULL: libunwind must be asked. */
+const struct unwind_row *unwind_place_row(struct unwinder *u, uint64_t lookup);
+/* Memory of a trial; false: none is there. */
+bool unwind_trial_word(const struct unwinder *u, uint64_t addr, uint64_t *out);
+
+/* ---- unwinder.c ---- */
+
+/* Is the code at lookup the one that the kernel started? */
+bool unwind_is_entry(const struct module *mod, uint64_t lookup);
 
 /* ---- unknown.c ---- */
 

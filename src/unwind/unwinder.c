@@ -19,9 +19,13 @@ enum result unwinder_new(struct modules *m, struct unwinder **out,
   if (u == NULL)
     return error_set(e, RESULT_NOMEM, "no memory for the unwinder");
   u->modules = m;
+  if (!unwind_places_init(u)) {
+    free(u);
+    return error_set(e, RESULT_NOMEM, "no memory for the unwinder");
+  }
   r = unwind_native_init(u, e);
   if (r != RESULT_OK) {
-    free(u);
+    unwinder_free(u);
     return r;
   }
   *out = u;
@@ -33,18 +37,20 @@ void unwinder_free(struct unwinder *u)
   if (u == NULL)
     return;
   unwind_native_free(u);
+  unwind_places_free(u);
   free(u);
 }
 
 void unwinder_flush(struct unwinder *u)
 {
   unw_flush_cache(u->space, 0, 0);
+  unwind_places_forget(u);
 }
 
 /* The code that the kernel started: the function at e_entry.  Where no unwind
  * table covers it (ld.so, small C libraries), a short piece of code that is
  * covered by none either. */
-static bool is_entry(const struct module *mod, uint64_t ip)
+bool unwind_is_entry(const struct module *mod, uint64_t ip)
 {
   uint64_t entry = mod != NULL ? module_entry(mod) : 0;
   uint64_t start, end;
@@ -63,7 +69,6 @@ static struct unwind_frame *add(struct unwinder *u, struct unwind_stack *out,
   struct unwind_frame *f = &out->frame[out->count++];
 
   *f = (struct unwind_frame){.kind = kind, .ip = ip, .sp = u->reg[DWARF_RSP]};
-  f->mod = ip != 0 ? modules_find(u->modules, ip) : NULL;
   return f;
 }
 
@@ -122,15 +127,15 @@ static enum step step_native(struct unwinder *u, uint64_t lookup)
 static enum step add_native(struct unwinder *u, struct unwind_stack *out,
                             uint64_t lookup)
 {
-  uint64_t ip = u->reg[DWARF_RIP];
-  struct unwind_frame *f;
+  const struct unwind_place *p = unwind_place(u, lookup);
 
-  if (unwind_is_sigreturn(u, ip)) {
-    add(u, out, UNWIND_SIGNAL, ip);
+  if (p->sigreturn) {
+    uint64_t ip = u->reg[DWARF_RIP];
+    add(u, out, UNWIND_SIGNAL, ip)->mod = modules_find(u->modules, ip);
     return unwind_signal_step(u);
   }
-  f = add(u, out, UNWIND_NATIVE, lookup);
-  if (is_entry(f->mod, lookup)) {
+  add(u, out, UNWIND_NATIVE, lookup)->mod = p->mod;
+  if (p->entry) {
     out->end = UNWIND_END_ENTRY;
     return STEP_END;
   }
@@ -146,6 +151,7 @@ static enum step add_frame(struct unwinder *u, struct unwind_stack *out)
   if (vm == NULL)
     return add_native(u, out, lookup);
   struct unwind_frame *f = add(u, out, UNWIND_VM, lookup);
+  f->mod = modules_find(u->modules, lookup);
   return unwind_vm_step(u, vm, &f->cframe);
 }
 

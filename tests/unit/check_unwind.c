@@ -5,6 +5,7 @@
  */
 #include <alloca.h>
 #include <check.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -226,6 +227,110 @@ START_TEST(test_same_result_from_the_cache)
   unwind();
   ck_assert_uint_eq(first.count, result.count);
   expect_rooted(0);
+}
+END_TEST
+
+/* Calls fn, its frame `room` bytes large.  No register is at a distance from
+ * the frame that the code tells: its address stands where rsp points
+ * (DW_CFA_def_cfa_expression: DW_OP_breg7 0, DW_OP_deref). */
+int by_expression(int (*fn)(void), uint64_t room);
+__asm__(".pushsection .text\n"
+        ".globl by_expression\n"
+        ".type by_expression, @function\n"
+        "by_expression:\n"
+        ".cfi_startproc\n"
+        "lea 8(%rsp), %rax\n"
+        "sub %rsi, %rsp\n"
+        "mov %rax, (%rsp)\n"
+        ".cfi_escape 0x0f, 0x03, 0x77, 0x00, 0x06\n"
+        "call *%rdi\n"
+        "mov (%rsp), %rcx\n"
+        "lea -8(%rcx), %rsp\n"
+        ".cfi_def_cfa %rsp, 8\n"
+        "ret\n"
+        ".cfi_endproc\n"
+        ".size by_expression, . - by_expression\n"
+        ".popsection\n");
+
+START_TEST(test_frame_by_expression)
+{
+  for (uint64_t room = 24; room < 1024; room += 112) {
+    ck_assert_int_eq(by_expression(trap, room), 1);
+    unwind();
+    expect_function(0, FN(trap));
+    expect_function(1, FN(by_expression));
+    expect_function(2, FN(test_frame_by_expression_fn));
+    expect_rooted(0);
+  }
+}
+END_TEST
+
+/* The same call out of a frame of another size. */
+START_TEST(test_a_frame_of_another_size)
+{
+  for (int n = 1; n < 20; n++) {
+    level_a(n);
+    unwind();
+    expect_levels(0);
+    expect_rooted(0);
+  }
+}
+END_TEST
+
+START_TEST(test_more_code_than_is_remembered)
+{
+  level_a(5);
+  uint64_t rip = sample.reg[TECS_REG_RIP];
+
+  for (uint64_t i = 0; i < 20000; i++) {
+    sample.reg[TECS_REG_RIP] = rip + 0x10000000 + i;
+    unwind();
+    ck_assert_uint_eq(result.frame[0].ip, sample.reg[TECS_REG_RIP]);
+  }
+  sample.reg[TECS_REG_RIP] = rip;
+  unwind();
+  expect_levels(0);
+  expect_rooted(0);
+}
+END_TEST
+
+/* Maps this program's code once more, at p. */
+static void map_code_at(void *p, size_t room)
+{
+  struct target_maps maps;
+  uint64_t code = FN(trap);
+  int fd = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
+
+  ck_assert_int_eq(target_maps_read(target, &maps, NULL), RESULT_OK);
+  for (size_t i = 0; i < maps.count; i++) {
+    const struct target_map *m = &maps.map[i];
+    size_t len = m->end - m->start < room ? m->end - m->start : room;
+    if (code < m->start || code >= m->end)
+      continue;
+    ck_assert_ptr_eq(mmap(p, len, PROT_READ | PROT_EXEC,
+                          MAP_PRIVATE | MAP_FIXED, fd, (off_t)m->offset),
+                     p);
+  }
+  target_maps_free(&maps);
+  close(fd);
+}
+
+START_TEST(test_code_that_came_later)
+{
+  size_t room = 4 << 20;
+  void *p = mmap(NULL, room, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+  level_a(5);
+  sample.reg[TECS_REG_RIP] = FN(p) + 64;
+  unwind();
+  ck_assert_ptr_null(result.frame[0].mod);
+  map_code_at(p, room);
+  ck_assert(modules_refresh(modules));
+  unwinder_flush(unwinder);
+  unwind();
+  ck_assert_ptr_nonnull(result.frame[0].mod);
+  ck_assert_ptr_eq(result.frame[0].mod, modules_find(modules, FN(p) + 64));
+  munmap(p, room);
 }
 END_TEST
 
@@ -923,6 +1028,10 @@ int main(void)
   tcase_set_timeout(t, 60);
   tcase_add_test(t, test_chain_to_entry);
   tcase_add_test(t, test_same_result_from_the_cache);
+  tcase_add_test(t, test_frame_by_expression);
+  tcase_add_test(t, test_a_frame_of_another_size);
+  tcase_add_test(t, test_more_code_than_is_remembered);
+  tcase_add_test(t, test_code_that_came_later);
   tcase_add_test(t, test_recursion_is_kept);
   tcase_add_test(t, test_unknown_frame_pointer);
   tcase_add_test(t, test_unknown_frame_pointer_among_old_frames);
