@@ -71,6 +71,7 @@ EXTRA_DIST += \
 	tests/bench/beat.lua \
 	tests/bench/ccalls.lua \
 	tests/bench/compiled.lua \
+	tests/bench/collector \
 	tests/bench/coroutines.lua \
 	tests/bench/deep.lua \
 	tests/bench/demo.lua \
