@@ -174,6 +174,8 @@ enum result merge_sample(const struct merge_options *o, unsigned slot,
                                .state = state_of(s)};
   if (!g.m)
     return RESULT_NOMEM;
+  if (g.m->code_count >= CODE_MAX)
+    merge_forget_code(p);
   if (!zone_matches(&g))
     return g.nomem ? RESULT_NOMEM : RESULT_OK;
   res->verdict = MERGE_KEPT;

@@ -12,6 +12,9 @@
 
 #define NATIVE_LIMIT 240u /* bytes of a native frame's text */
 #define INLINED_MAX 64    /* at one address */
+/* Addresses that are remembered; then all are forgotten: other compilers' code
+ * moves on for as long as the program runs. */
+#define CODE_MAX 32768u
 
 /* What is known of the code at one address. */
 struct native_code {

@@ -74,7 +74,7 @@ static size_t find_slot(const struct profile *p, const uint32_t *frame,
                         size_t count)
 {
   size_t mask = p->slots - 1;
-  size_t i = hash_u64(hash_bytes(frame, bytes_of(count))) & mask;
+  size_t i = hash_words(frame, bytes_of(count)) & mask;
   for (; p->slot[i]; i = (i + 1) & mask) {
     const struct profile_stack *s = &p->stack[p->slot[i] - 1];
     if (s->count == count && !memcmp(s->frame, frame, bytes_of(count)))

@@ -28,7 +28,7 @@
 
 bool unwind_places_init(struct unwinder *u)
 {
-  u->place = calloc(PLACES, sizeof *u->place);
+  u->place = u->last_place = calloc(PLACES, sizeof *u->place);
   return u->place != NULL;
 }
 
@@ -128,25 +128,33 @@ static bool learn_row(struct unwinder *u, uint64_t lookup,
 
 /* ---- places ---- */
 
+static bool is_of(const struct unwinder *u, const struct unwind_place *p,
+                  uint64_t lookup)
+{
+  return p->lookup == lookup && p->exact == u->exact;
+}
+
 static struct unwind_place *find(const struct unwinder *u, uint64_t lookup)
 {
   size_t i = hash_u64(lookup << 1 | u->exact) & (PLACES - 1);
 
-  while (u->place[i].used &&
-         (u->place[i].lookup != lookup || u->place[i].exact != u->exact))
+  while (u->place[i].used && !is_of(u, &u->place[i], lookup))
     i = (i + 1) & (PLACES - 1);
   return &u->place[i];
 }
 
 const struct unwind_place *unwind_place(struct unwinder *u, uint64_t lookup)
 {
-  struct unwind_place *p = find(u, lookup);
+  struct unwind_place *p = u->last_place;
 
+  if (p->used && is_of(u, p, lookup))
+    return p;
+  p = u->last_place = find(u, lookup);
   if (p->used)
     return p;
   if (u->place_count == PLACES / 2) {
     unwind_places_forget(u);
-    p = find(u, lookup);
+    p = u->last_place = find(u, lookup);
   }
   u->place_count++;
   *p = (struct unwind_place){.lookup = lookup, .exact = u->exact, .used = true};

@@ -67,6 +67,7 @@ struct unwinder {
   struct modules *modules;
   unw_addr_space_t space;
   struct unwind_place *place; /* hash table */
+  struct unwind_place *last_place;
   size_t place_count;
 
   /* of the sample at hand */

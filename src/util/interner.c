@@ -130,7 +130,7 @@ static const char *keep(struct interner *in, const char *text, size_t len)
 
 uint32_t interner_add(struct interner *in, const char *text, size_t len)
 {
-  uint32_t hash = hash_bytes(text, len);
+  uint32_t hash = (uint32_t)hash_words(text, len);
   size_t i = find_slot(in, text, len, hash);
   if (in->slot[i])
     return in->slot[i] - 1;

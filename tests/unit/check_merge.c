@@ -9,6 +9,7 @@
 
 #include "fake_sample.h"
 #include "merge/merge.h"
+#include "merge/merge_internal.h"
 #include "suite.h"
 
 /* ---- whole stacks ---- */
@@ -580,6 +581,24 @@ START_TEST(test_same_stacks_add_up)
 }
 END_TEST
 
+/* Code that moves on without an end does not fill the memory. */
+START_TEST(test_addresses_without_an_end)
+{
+  for (unsigned i = 0; i < 3 * CODE_MAX; i++) {
+    clear_sample();
+    add_native(0x10 + i, 0x100);
+    add_host(host_run, 0x200);
+    add_host(host_main, 0x300);
+    add_start(0x400);
+    merge();
+    ck_assert_uint_le(merge_memory_of(p)->code_count, CODE_MAX + 8);
+  }
+  ck_assert_uint_eq(profile_stack_count(p), 1);
+  ck_assert_uint_eq(profile_weight(p), 3 * CODE_MAX);
+  expect("_start;host_main;host_run;[unknown]_[C]");
+}
+END_TEST
+
 /* A name that is found when samples were counted already. */
 START_TEST(test_late_names)
 {
@@ -645,6 +664,7 @@ static void add_tests(TCase *tc)
   tcase_add_test(tc, test_trace_without_its_vm);
   tcase_add_test(tc, test_new_trace);
   tcase_add_test(tc, test_same_stacks_add_up);
+  tcase_add_test(tc, test_addresses_without_an_end);
   tcase_add_test(tc, test_late_names);
 }
 

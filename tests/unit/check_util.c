@@ -226,6 +226,26 @@ START_TEST(test_hash_is_fnv1a)
 }
 END_TEST
 
+/* Every bit of every byte counts, wherever the bytes stand. */
+START_TEST(test_hash_words)
+{
+  char text[41], other[48];
+  for (size_t i = 0; i < sizeof text; i++)
+    text[i] = (char)(i * 37 + 1);
+  for (size_t len = 0; len <= sizeof text; len++) {
+    uint64_t h = hash_words(text, len);
+    ck_assert(len == sizeof text || h != hash_words(text, len + 1));
+    for (size_t bit = 0; bit < 8 * len; bit++) {
+      size_t off = bit % 7;
+      memcpy(other + off, text, len);
+      ck_assert_uint_eq(hash_words(other + off, len), h);
+      other[off + bit / 8] ^= (char)(1 << bit % 8);
+      ck_assert_uint_ne(hash_words(other + off, len), h);
+    }
+  }
+}
+END_TEST
+
 /* RFC 4180; and no formulas. */
 START_TEST(test_csv_cell)
 {
@@ -274,6 +294,7 @@ int main(void)
   tcase_add_test(tc, test_utf8_cuts);
   tcase_add_test(tc, test_error_set);
   tcase_add_test(tc, test_hash_is_fnv1a);
+  tcase_add_test(tc, test_hash_words);
   tcase_add_test(tc, test_csv_cell);
   return suite_run(s);
 }
