@@ -31,6 +31,7 @@ static struct unwind_vm vm[2];
 static struct unwind_stack result;
 static uint64_t stack_end; /* of the trapping thread */
 static uint64_t copy_from; /* copy the stack from here; 0: from rsp */
+static uint64_t below_rsp; /* bytes below it that are copied, too */
 
 static struct target *target;
 static struct modules *modules;
@@ -56,7 +57,7 @@ static void on_trap(int signo, siginfo_t *info, void *context)
 {
   const ucontext_t *uc = context;
   uint64_t rsp = (uint64_t)uc->uc_mcontext.gregs[REG_RSP] & ~UINT64_C(7);
-  uint64_t sp = copy_from != 0 ? copy_from : rsp;
+  uint64_t sp = copy_from != 0 ? copy_from : rsp - below_rsp;
   uint64_t len = stack_end - sp;
 
   (void)signo;
@@ -601,6 +602,10 @@ END_TEST
 
 int fake_vm(int (*fn)(void *), void *arg);
 int fake_trace(int (*fn)(void *), void *arg);
+void lands(void);
+int lands_call(int (*fn)(void *), void *arg);
+void pops(void);
+void needs_rbx(void);
 int nocfi_call(int (*fn)(void *), void *arg);
 int loop_call(int (*fn)(void *), void *arg);
 int climb_call(int (*fn)(void *), void *arg);
@@ -632,6 +637,31 @@ __asm__(".text\n"
         RESTOREREGS
         ".size fake_trace,.-fake_trace\n"
         ".globl fake_trace_hi\nfake_trace_hi:\n nop\n"
+        /* the last instructions of __builtin_eh_return: the stack pointer is
+         * the catching frame's, the way there is in a register */
+        ".globl lands\n.type lands,@function\nlands:\n"
+        ".cfi_startproc\npop %rcx\n.cfi_def_cfa rsp,0\n"
+        ".cfi_register rip,rcx\nint3\njmp *%rcx\n"
+        ".cfi_endproc\n.size lands,.-lands\n"
+        /* the same of a frame that called: no one may go on from there */
+        ".globl lands_call\n.type lands_call,@function\nlands_call:\n"
+        ".cfi_startproc\npush %r12\nmov 8(%rsp),%r12\n"
+        ".cfi_def_cfa rsp,0\n.cfi_register rip,r12\n"
+        "mov %rdi,%rax\nmov %rsi,%rdi\ncall *%rax\npop %r12\nret\n"
+        ".cfi_endproc\n.size lands_call,.-lands_call\n"
+        /* an epilogue as GCC describes it: what was popped is said to be where
+         * it was pushed, below the stack pointer; and who needs that */
+        ".globl pops\n.type pops,@function\npops:\n"
+        ".cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbx,-16\nmov $0x1234,%ebx\npop %rbx\n"
+        ".cfi_def_cfa_offset 8\nint3\nret\n"
+        ".cfi_endproc\n.size pops,.-pops\n"
+        ".globl needs_rbx\n.type needs_rbx,@function\nneeds_rbx:\n"
+        ".cfi_startproc\npush %rbx\n.cfi_def_cfa_offset 16\n"
+        ".cfi_offset rbx,-16\nmov %rsp,%rbx\n.cfi_def_cfa_register rbx\n"
+        "sub $32,%rsp\ncall pops\nmov %rbx,%rsp\n"
+        ".cfi_def_cfa_register rsp\npop %rbx\n.cfi_def_cfa_offset 8\nret\n"
+        ".cfi_endproc\n.size needs_rbx,.-needs_rbx\n"
         /* code without unwind information */
         ".globl nocfi_call\n.type nocfi_call,@function\nnocfi_call:\n"
         "push %rbp\npush %rbx\nsub $0x128,%rsp\nmov $0x1234,%ebp\n"
@@ -919,6 +949,54 @@ START_TEST(test_own_caller_for_ever)
 }
 END_TEST
 
+/* ---- a function's last instructions ---- */
+
+__attribute__((noinline)) static int lands_here(int n)
+{
+  lands();
+  return n + 1;
+}
+
+/* _Unwind_RaiseException is about to jump into the frame that catches: its
+ * caller's frame begins where its own ends. */
+START_TEST(test_a_jump_to_who_catches)
+{
+  ck_assert_int_eq(lands_here(5), 6);
+  unwind();
+  expect_function(0, FN(lands));
+  expect_function(1, FN(lands_here));
+  ck_assert_uint_eq(result.frame[1].sp, result.frame[0].sp);
+  expect_function(2, FN(test_a_jump_to_who_catches_fn));
+  expect_rooted(1);
+}
+END_TEST
+
+/* A frame that has called something has its caller further up. */
+START_TEST(test_only_the_innermost_frame_may_be_empty)
+{
+  host(lands_call, called, NULL);
+  unwind();
+  expect_called();
+  expect_function(5, FN(lands_call));
+  ck_assert_uint_eq(result.count, 6);
+  ck_assert_int_eq(result.end, UNWIND_END_PARTIAL);
+}
+END_TEST
+
+START_TEST(test_popped_registers_are_in_the_red_zone)
+{
+  below_rsp = 128;
+  needs_rbx();
+  unwind();
+  expect_function(0, FN(pops));
+  expect_function(1, FN(needs_rbx));
+  expect_function(2, FN(test_popped_registers_are_in_the_red_zone_fn));
+  expect_rooted(0);
+  ck_assert_uint_eq(result.frame[0].sp, sample.reg[TECS_REG_RSP]);
+  ck_assert_uint_eq(sample.stack_base, sample.reg[TECS_REG_RSP] - 128);
+}
+END_TEST
+
 START_TEST(test_anonymous_code)
 {
   static const uint8_t code[] = {0x48, 0x83, 0xec, 0x38, /* sub $56,%rsp */
@@ -1055,6 +1133,9 @@ int main(void)
   tcase_add_test(t, test_gap_to_the_next_vm_frame);
   tcase_add_test(t, test_gap_without_a_vm_frame);
   tcase_add_test(t, test_own_caller_for_ever);
+  tcase_add_test(t, test_a_jump_to_who_catches);
+  tcase_add_test(t, test_only_the_innermost_frame_may_be_empty);
+  tcase_add_test(t, test_popped_registers_are_in_the_red_zone);
   tcase_add_test(t, test_anonymous_code);
   tcase_add_test(t, test_random_damage);
   suite_add_tcase(s, t);

@@ -162,6 +162,7 @@ static int probe_called(lua_State *L);
 static int probe_call(lua_State *L);
 static int probe_exit(lua_State *L);
 static int probe_vararg(lua_State *L);
+static int probe_helper(lua_State *L);
 
 static lua_State *new_vm(void)
 {
@@ -182,6 +183,7 @@ static lua_State *new_vm(void)
   lua_register(L, "probe_call", probe_call);
   lua_register(L, "probe_exit", probe_exit);
   lua_register(L, "probe_vararg", probe_vararg);
+  lua_register(L, "probe_helper", probe_helper);
   return L;
 }
 
@@ -675,6 +677,88 @@ START_TEST(test_a_vararg_frame_that_is_left)
          " probe_vararg() return 1\n"
          "end) return 1\n",
          "1@1 | C 0@1 | ");
+}
+END_TEST
+
+/* The word at helper_place, below the C frame, where C code has its own. */
+static uint64_t helper_place, helper_return;
+static unsigned helper_words; /* that the helper has pushed */
+
+static uint64_t helper_load(struct vm_mem *m, uint64_t addr, unsigned width)
+{
+  return addr == helper_place ? helper_return : careful_load(m, addr, width);
+}
+static struct vm_mem helper_mem = {.load = helper_load};
+
+/* The trace calls at its very start, where its first snapshot holds. */
+static void call_from_trace(uint64_t g, uint32_t number)
+{
+  uint64_t J = g - lay->gg_g + lay->gg_J;
+  ck_assert_uint_gt(vm_load4(&mem, J + lay->J_sizetrace), number);
+  uint64_t T = vm_ref(&mem, lay,
+                      vm_load8(&mem, J + lay->J_trace) +
+                          vm_ref_size(lay) * (uint64_t)number);
+  uint64_t cf = vm_load8(&mem, walk.vm.L + lay->L_cframe) & ~UINT64_C(3);
+  helper_place =
+      cf - lay->trace_saved - 8 - vm_load2(&mem, T + lay->tr_spadjust);
+  helper_return = vm_load8(&mem, T + lay->tr_mcode) + 1;
+}
+
+/* probe_helper(): as if the second trace, entered by the calling function, had
+ * called a piece of the assembly (lj_vm_next, lj_vm_modi).  BASE and PC are
+ * those of a way out of the trace. */
+static int probe_helper(lua_State *L)
+{
+  static uint64_t reg[TECS_REGS];
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint32_t call = vm_load4(&mem, link_at(base) - 4);
+  uint64_t caller =
+      base - (lay->gc64 ? 16 : 8) - 8 * (uint64_t)(call >> 8 & 255);
+  set_up_walk(L);
+  char *g = (char *)walk.g;
+  char *jit_L = lay->g_jit_L != VM_ABSENT16 ? g + lay->g_jit_L : NULL;
+  int32_t *vmstate = (int32_t *)(g + lay->g_vmstate), was = *vmstate;
+  walk.vm.L = (uint64_t)L;
+  call_from_trace(walk.g, 2);
+  reg[1] = base;
+  reg[3] = walk.g;
+  reg[TECS_REG_RIP] = walk.asm_lo + 16;
+  walk.reg = reg;
+  walk.sp = helper_place - 8 * (uint64_t)helper_words;
+  walk.mem = &helper_mem;
+  memcpy(g + lay->g_jit_base, &caller, vm_ref_size(lay));
+  if (jit_L)
+    memcpy(jit_L, &L, vm_ref_size(lay));
+  *vmstate = 2;
+  vm_walk_frames(&walk);
+  *vmstate = was;
+  if (jit_L)
+    memset(jit_L, 0, vm_ref_size(lay));
+  memset(g + lay->g_jit_base, 0, vm_ref_size(lay));
+  write_frames();
+  return 0;
+}
+
+/* However little of its stack the helper uses the trace is what runs; further
+ * down the trace is on its way out, and the registers tell. */
+START_TEST(test_a_helper_that_a_trace_calls)
+{
+  static const char script[] = "local function hot(f)\n"             /* 1 */
+                               " local n = 0\n"                      /* 2 */
+                               " for i = 1, 200 do n = n + i end\n"  /* 3 */
+                               " if f then f() end\n"                /* 4 */
+                               " return n\n"                         /* 5 */
+                               "end\n"                               /* 6 */
+                               "hot() hot(probe_helper) return 1\n"; /* 7 */
+  if (!lay->hasjit)
+    return;
+  for (helper_words = 0; helper_words < 5; helper_words++) {
+    expect(script, "1@3 0@7 | ");
+    ck_assert_int_eq(walk.vm.vm_class, TECS_CLASS_TRACE_C);
+    ck_assert_uint_eq(walk.vm.trace, 2);
+  }
+  expect(script, "1@4 0@7 | ");
+  ck_assert_int_eq(walk.vm.vm_class, TECS_CLASS_VMASM);
 }
 END_TEST
 
@@ -1203,6 +1287,7 @@ int main(void)
   tcase_add_test(c, test_before_a_c_function_is_called);
   tcase_add_test(c, test_compiled_code_that_is_about_to_call);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
+  tcase_add_test(c, test_a_helper_that_a_trace_calls);
   tcase_add_test(c, test_areas_are_not_read_again);
   tcase_add_test(c, test_damaged_memory);
   tcase_add_test(c, test_identifies_the_vm);
