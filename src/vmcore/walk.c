@@ -271,8 +271,10 @@ static uint64_t outermost_cframe(struct vm_walk *w)
 
 /* lua_State that resumed w->L, whose outermost C frame is X.  From Lua the
  * resumer's frame is next to X (vm_x64.dasc, coroutine_resume_wrap calls
- * vm_resume); from C, through lua_resume, it is further out. */
-static uint64_t resumer(struct vm_walk *w, uint64_t X)
+ * vm_resume); from C, through lua_resume, it is further out.  *none: there is
+ * none, as all of the native stack was searched: C code that no Lua code called
+ * has resumed it. */
+static uint64_t resumer(struct vm_walk *w, uint64_t X, bool *none)
 {
   const struct vm_layout *lay = w->lay;
   uint64_t next = X + lay->cframe_sizeof;
@@ -288,7 +290,9 @@ static uint64_t resumer(struct vm_walk *w, uint64_t X)
     if (is_innermost_cframe(w, L, next))
       return L;
   }
-  return cf > X && cf < w->stack_hi ? main_L : 0;
+  bool main_runs = cf > X && cf < w->stack_hi;
+  *none = !main_runs && next >= w->stack_hi;
+  return main_runs ? main_L : 0;
 }
 
 /* The frames of those who resumed, outward, down to the main thread. */
@@ -301,9 +305,10 @@ static bool walk_resumers(struct vm_walk *w)
       return fail(w, TECS_WALK_NO_PARENT);
     /* Not resumed is a thread that C code calls functions on directly; it may
      * do so at the bottom of everything, too. */
-    uint64_t L = resumer(w, CFRAME_RAW(X));
+    bool none = false;
+    uint64_t L = resumer(w, CFRAME_RAW(X), &none);
     if (!L)
-      return !(X & CFRAME_RESUME) || fail(w, TECS_WALK_NO_PARENT);
+      return none || !(X & CFRAME_RESUME) || fail(w, TECS_WALK_NO_PARENT);
     w->L = L;
     w->overlay_count = 0;
     w->trace_frame = 0;

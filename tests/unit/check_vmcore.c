@@ -58,6 +58,8 @@ static uint64_t protos[512]; /* one for each frame */
 static unsigned proto_count;
 static struct vm_walk walk;
 static struct tecs_frame frames[512];
+static uint64_t stack_bytes = 1
+                              << 20; /* of native stack, as the walk is told */
 
 static uint32_t proto_id(void *ctx, uint64_t pt)
 {
@@ -106,7 +108,7 @@ static void set_up_walk(lua_State *L)
   walk.g = g;
   walk.reg = reg; /* in C: no register of the interpreter's is used */
   walk.sp = (uint64_t)__builtin_frame_address(0);
-  walk.stack_hi = walk.sp + (1 << 20);
+  walk.stack_hi = walk.sp + stack_bytes;
   ck_assert(vm_asm_range(&mem, walk.lay, g, 0, &walk.asm_lo, &walk.asm_hi));
   walk.memo = &memo;
   walk.mcode = &mcode;
@@ -287,6 +289,28 @@ START_TEST(test_a_coroutine_resumed_from_c)
          "local function frame() resume_from_c(body) return 1 end\n"
          "frame() return 1\n",
          "C 1@1 | C 2@2 0@3 | ");
+}
+END_TEST
+
+/* What a program does that keeps its states' main threads for itself: no Lua
+ * code is further out.  Only who has seen all of the stack knows that. */
+START_TEST(test_a_coroutine_resumed_by_the_program)
+{
+  static const char script[] = "local function body() probe() return 1 end\n"
+                               "body() return 1\n";
+  static const struct {
+    uint64_t stack;
+    int error;
+  } runs[] = {{8192, TECS_WALK_OK}, {1 << 20, TECS_WALK_NO_PARENT}};
+  for (size_t i = 0; i < sizeof runs / sizeof *runs; i++) {
+    lua_State *L = new_vm(), *co = lua_newthread(L);
+    stack_bytes = runs[i].stack;
+    ck_assert_int_eq(luaL_loadstring(co, script), 0);
+    ck_assert_int_eq(lua_resume(co, 0), 0);
+    ck_assert_int_eq(walk.vm.error, runs[i].error);
+    ck_assert_str_eq(got, "C 1@1 0@2 | ");
+    lua_close(L);
+  }
 }
 END_TEST
 
@@ -1268,6 +1292,7 @@ int main(void)
   tcase_add_test(c, test_a_callback_of_a_builtin_in_c);
   tcase_add_test(c, test_coroutines_stand_on_their_resumers);
   tcase_add_test(c, test_a_coroutine_resumed_from_c);
+  tcase_add_test(c, test_a_coroutine_resumed_by_the_program);
   tcase_add_test(c, test_a_call_on_another_thread);
   tcase_add_test(c, test_c_after_a_resume);
   tcase_add_test(c, test_an_error_handler_stands_on_what_raised);
