@@ -150,6 +150,14 @@ EXTRA_DIST += \
 	tests/golden/engine/symbols \
 	tests/golden/engine/truth \
 	tests/golden/engine/vms \
+	tests/golden/head/expected.folded \
+	tests/golden/head/expected.md \
+	tests/golden/head/maps \
+	tests/golden/head/root/golden/host \
+	tests/golden/head/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/head/stream \
+	tests/golden/head/truth \
+	tests/golden/head/vms \
 	tests/golden/host.c \
 	tests/golden/make-recordings \
 	tests/golden/native/expected.depth.folded \
@@ -161,9 +169,18 @@ EXTRA_DIST += \
 	tests/golden/native/stream \
 	tests/golden/native/truth \
 	tests/golden/native/vms \
+	tests/golden/nogc64/expected.folded \
+	tests/golden/nogc64/expected.md \
+	tests/golden/nogc64/maps \
+	tests/golden/nogc64/root/golden/host \
+	tests/golden/nogc64/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/nogc64/stream \
+	tests/golden/nogc64/truth \
+	tests/golden/nogc64/vms \
 	tests/golden/scenes/calls.lua \
 	tests/golden/scenes/compiled.lua \
 	tests/golden/scenes/engine.lua \
+	tests/golden/scenes/layout.lua \
 	tests/golden/scenes/native.lua \
 	tests/golden/scenes/signals.lua \
 	tests/golden/signals/expected.folded \

@@ -19,8 +19,10 @@ static const struct golden {
     {"calls", "expected.zone.folded", {.zone_prefix = "frame/phys"}},
     {"compiled", "expected.folded", {0}},
     {"engine", "expected.folded", {0}},
+    {"head", "expected.folded", {0}},
     {"native", "expected.folded", {0}},
     {"native", "expected.depth.folded", {.depth = 6}},
+    {"nogc64", "expected.folded", {0}},
     {"signals", "expected.folded", {0}},
 };
 
