@@ -177,6 +177,14 @@ EXTRA_DIST += \
 	tests/golden/nogc64/stream \
 	tests/golden/nogc64/truth \
 	tests/golden/nogc64/vms \
+	tests/golden/outside/expected.folded \
+	tests/golden/outside/expected.md \
+	tests/golden/outside/maps \
+	tests/golden/outside/root/golden/host \
+	tests/golden/outside/root/usr/lib/x86_64-linux-gnu/libc.so.6 \
+	tests/golden/outside/stream \
+	tests/golden/outside/truth \
+	tests/golden/outside/vms \
 	tests/golden/scenes/calls.lua \
 	tests/golden/scenes/compiled.lua \
 	tests/golden/scenes/engine.lua \
@@ -327,14 +335,26 @@ replay_libs = \
 check_PROGRAMS += tests/golden/record
 tests_golden_record_SOURCES = \
 	tests/golden/files.c \
+	tests/golden/outside.c \
+	tests/golden/outside.h \
 	tests/golden/record.c \
 	tests/golden/recording.h \
 	tests/golden/reduce.c
 tests_golden_record_LDADD = \
+	src/libroom-session.la \
+	src/libroom-merge.la \
+	src/libroom-profile.la \
+	src/libroom-unwind.la \
+	src/libroom-vm.la \
+	src/libroom-symbols.la \
 	src/libroom-target.la \
+	src/libroom-capture.la \
 	src/libroom-shm.la \
+	src/libroom-vmcore.la \
 	src/libroom-util.la \
-	src/libroom-base.la
+	src/libroom-base.la \
+	$(UNWIND_LIBS) \
+	$(symbols_libs)
 
 check_PROGRAMS += tests/golden/show
 tests_golden_show_SOURCES = tests/golden/show.c $(replay_sources)

@@ -23,6 +23,7 @@ static const struct golden {
     {"native", "expected.folded", {0}},
     {"native", "expected.depth.folded", {.depth = 6}},
     {"nogc64", "expected.folded", {0}},
+    {"outside", "expected.folded", {0}},
     {"signals", "expected.folded", {0}},
 };
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * record DIR PROGRAM [ARGUMENT...]: plays a program that announces its stages
- * (host.c) under the agent and makes a recording of it in DIR.
+ * record [-o] DIR PROGRAM [ARGUMENT...]: plays a program that announces its
+ * stages (host.c) under the agent and makes a recording of it in DIR; -o:
+ * without an agent, sampled from outside.
  *
  * The program starts with nothing in its environment but the agent, called
  * ./libtecs-agent.so: nothing of the place where it was recorded stands on its
@@ -21,6 +22,7 @@
 #include <unistd.h>
 
 #include "base/atomics.h"
+#include "outside.h"
 #include "recording.h"
 #include "shm/shm.h"
 #include "target/target.h"
@@ -37,6 +39,8 @@ struct recorder {
   FILE *says; /* the program's stdout */
   struct target *target;
   struct shm shm;
+  bool outside;
+  struct from_outside *from_outside;
   FILE *stream, *truth;
   pid_t tid[TECS_SLOTS];
   unsigned threads;
@@ -91,7 +95,7 @@ static void settle(const struct recorder *r, pid_t tid)
 
 static void start(struct recorder *r, char **argv)
 {
-  char *env[] = {"LD_PRELOAD=./libtecs-agent.so", NULL};
+  char *env[] = {r->outside ? NULL : "LD_PRELOAD=./libtecs-agent.so", NULL};
   int fd[2];
   if (pipe(fd) || (r->pid = fork()) < 0)
     die("cannot start %s", argv[0]);
@@ -109,16 +113,27 @@ static void start(struct recorder *r, char **argv)
 
 /* ---- the segment ---- */
 
-static void open_session(struct recorder *r)
+static void open_segment(struct recorder *r)
 {
   struct shm_attach_info info;
   struct error e;
   int fd;
-  if (target_open(r->pid, &r->target, &e) != RESULT_OK ||
-      target_segment_open(r->target, &fd, &e) != RESULT_OK)
+  if (target_segment_open(r->target, &fd, &e) != RESULT_OK)
     die("%s", e.text);
   if (shm_attach(&r->shm, fd, &info) != RESULT_OK)
     die("the segment: %s", info.what);
+}
+
+static void open_session(struct recorder *r)
+{
+  struct error e;
+  if (target_open(r->pid, &r->target, &e) != RESULT_OK)
+    die("%s", e.text);
+  if (!r->outside)
+    open_segment(r);
+  else if (shm_private(&r->shm) != RESULT_OK ||
+           !(r->from_outside = from_outside_open(r->target, &r->shm)))
+    die("no memory for a session");
   struct tecs_control *c = r->shm.control;
   atomic_set(&c->stack_max, STACK_MAX);
   atomic_set(&c->depth_max, DEPTH_MAX);
@@ -173,6 +188,12 @@ static void take_sample(struct recorder *r, unsigned slot)
   }
   if (atomic_get(&s->lost))
     die("a sample was lost");
+}
+
+static void take_from_outside(struct recorder *r, unsigned slot)
+{
+  if (!from_outside_take(r->from_outside, slot, r->tid[slot]))
+    die("thread %d gives no sample", (int)r->tid[slot]);
 }
 
 static void drain(struct recorder *r, unsigned slot)
@@ -232,7 +253,7 @@ static void play_stage(struct recorder *r, const char *line)
     settle(r, tid);
   }
   for (int i = 0; i < count; i++) {
-    take_sample(r, slot);
+    (r->outside ? take_from_outside : take_sample)(r, slot);
     pause_ms(1);
   }
   drain(r, slot);
@@ -280,8 +301,11 @@ int main(int argc, char **argv)
 {
   static struct recorder r;
   char home[PATH_MAX], why[256];
+  r.outside = argc > 1 && strcmp(argv[1], "-o") == 0;
+  argc -= r.outside;
+  argv += r.outside;
   if (argc < 3 || !getcwd(home, sizeof home))
-    die("usage: record DIR PROGRAM [ARGUMENT...]");
+    die("usage: record [-o] DIR PROGRAM [ARGUMENT...]");
   r.stream = create(argv[1], "stream");
   r.truth = create(argv[1], "truth");
   alarm(STAGE_MAX_S);
@@ -294,6 +318,7 @@ int main(int argc, char **argv)
   finish(vms);
   if (!recording_reduce(argv[1], r.maps, home, why, sizeof why))
     die("%s", why);
+  from_outside_close(r.from_outside);
   shm_detach(&r.shm);
   target_close(r.target);
   free(r.maps);
