@@ -5,6 +5,7 @@ A case is one file NN.py beside this one:
   MODES   values of CASE_JIT that it is run with ("" leaves it unset)
   ATTACH  options of tecs-attach besides rate, duration and output
   ENV     environment of the target
+  sample(r)       makes the profile, where a session of SECS is not enough
   SECS, LIFE      length of the profile and of the target's life
   WAITS, ENDS     wait for the target's truth; it ends by itself meanwhile
   check(c, p, t)  judges a profile p with the target's truth t
@@ -141,6 +142,28 @@ def cpu_of(pid):
         return math.nan
 
 
+def run_time_of(pid):
+    """Each thread's seconds on a CPU so far, by thread id."""
+    out = {}
+    try:
+        for tid in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{tid}/schedstat") as f:
+                out[int(tid)] = int(f.read().split()[0]) / 1e9
+    except OSError:
+        pass
+    return out
+
+
+def until(test, seconds):
+    """Waits for it to be true; false: it did not become so in time."""
+    end = time.time() + seconds
+    while not test():
+        if time.time() > end:
+            return False
+        time.sleep(0.01)
+    return True
+
+
 class Run:
     """One target of a case, and what tecs-attach said about it."""
 
@@ -203,6 +226,24 @@ class Run:
 
     def account(self):
         return account(self.stderr)
+
+    def begin(self, *options, pid=None, rate=999):
+        """A session beside this one, to be ended by finish()."""
+        path = self.path()
+        args = [self.tools.attach, "-F", str(rate), "-o", path, *options]
+        if self.tools.outside:
+            args.append("--no-agent")
+        self.last = path
+        return subprocess.Popen(args + [str(pid or self.pid)], text=True,
+                                stderr=subprocess.PIPE, errors="replace")
+
+    def finish(self, process, signo=None, timeout=30):
+        """The profile of one that ends, or is made to; stderr, status are kept."""
+        if signo:
+            process.send_signal(signo)
+        self.stderr = process.communicate(timeout=timeout)[1]
+        self.status = process.returncode
+        return Profile.read(self.last) if os.path.isfile(self.last) else Profile()
 
     def alive(self):
         return state_of(self.pid) not in ("", "Z")
