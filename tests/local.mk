@@ -104,6 +104,7 @@ EXTRA_DIST += \
 	tests/cases/40.py \
 	tests/cases/41.py \
 	tests/cases/42.py \
+	tests/cases/46.py \
 	tests/cases/47.py \
 	tests/cases/49.py \
 	tests/cases/50.py \
