@@ -101,6 +101,7 @@ EXTRA_DIST += \
 	tests/cases/34.py \
 	tests/cases/36.py \
 	tests/cases/37.py \
+	tests/cases/38.py \
 	tests/cases/40.py \
 	tests/cases/41.py \
 	tests/cases/42.py \
