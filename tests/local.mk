@@ -113,6 +113,7 @@ EXTRA_DIST += \
 	tests/cases/51.py \
 	tests/cases/53.py \
 	tests/cases/55.py \
+	tests/cases/58.py \
 	tests/cases/61.py \
 	tests/cases/66.py \
 	tests/cases/caselib.py \

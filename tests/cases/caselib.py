@@ -11,6 +11,7 @@ A case is one file NN.py beside this one:
   check(c, p, t)  judges a profile p with the target's truth t
   IDEAL, TRUTH    a profile written by hand that is right, for --prove
   more(c, r)      behaviour that is not in a profile (optional)
+  ROOT    it needs root, and setpriv
   AGENT   the case, or with AGENT_MORE its more(), is about the agent alone
 
 A case about trace aborts has instead of check:
