@@ -114,6 +114,7 @@ EXTRA_DIST += \
 	tests/cases/53.py \
 	tests/cases/55.py \
 	tests/cases/58.py \
+	tests/cases/59.py \
 	tests/cases/61.py \
 	tests/cases/66.py \
 	tests/cases/caselib.py \
