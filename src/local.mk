@@ -241,6 +241,7 @@ src_libroom_session_la_SOURCES = \
 	src/session/drain.c \
 	src/session/family.c \
 	src/session/find.c \
+	src/session/compiled.c \
 	src/session/outside.c \
 	src/session/pages.c \
 	src/session/penalty.c \
@@ -371,6 +372,7 @@ src_libroom_attach_la_SOURCES = \
 	src/attach/report.c \
 	src/attach/signals.c \
 	src/attach/status.c \
+	src/attach/status_traces.c \
 	src/attach/steer.c \
 	src/attach/trace.c \
 	src/attach/tracing.c \

@@ -49,6 +49,7 @@ dist_check_SCRIPTS += tests/e2e/no-agent.test
 dist_check_SCRIPTS += tests/e2e/pictures.test
 dist_check_SCRIPTS += tests/e2e/report.test
 dist_check_SCRIPTS += tests/e2e/rust.test
+dist_check_SCRIPTS += tests/e2e/status-traces.test
 dist_check_SCRIPTS += tests/e2e/steer.test
 dist_check_SCRIPTS += tests/e2e/symbols.test
 dist_check_SCRIPTS += tests/e2e/trace.test
@@ -211,6 +212,7 @@ EXTRA_DIST += \
 	tests/lib/lines.py \
 	tests/lib/lines.sh \
 	tests/lib/tap.sh \
+	tests/lib/traces.py \
 	tests/lib/zones.py \
 	tests/lines/README.md \
 	tests/lines/pack \
@@ -270,6 +272,7 @@ EXTRA_DIST += \
 	tests/targets/native.c \
 	tests/targets/nvim.lua \
 	tests/targets/inline.cc \
+	tests/targets/compiled.lua \
 	tests/targets/phases.lua \
 	tests/targets/recorded.lua \
 	tests/targets/profile_contract.lua \

@@ -221,6 +221,14 @@ void closing_trace_progress(struct strbuf *b,
 /* "tecs-attach: text\n" on stderr. */
 void say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* ---- status (status.c, status_traces.c) ---- */
+
+/* Any bytes, on one line. */
+void status_add_plain(struct strbuf *b, const char *text, size_t len);
+/* Appends the lines `vm.<n>.trace...`; shm NULL: no agent. */
+void status_traces(struct strbuf *out, struct target *t, const struct shm *shm,
+                   unsigned n, const struct session_vm *vm);
+
 /* ---- signals (signals.c) ---- */
 
 extern volatile sig_atomic_t signals_stop;

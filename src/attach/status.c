@@ -19,6 +19,7 @@ struct status_text {
   struct strbuf text;
   struct target *target;
   struct shm shm; /* fd -1: no agent */
+  bool traces;    /* each of them */
   struct session_vm vm[TECS_VMS];
   unsigned vms, known; /* of them: of a known layout */
   unsigned heard, replaced, waiting, mute;
@@ -44,8 +45,7 @@ static const char *state_text(const struct tecs_header *h)
              : "off: it got no memory at start";
 }
 
-/* Any bytes, on one line. */
-static void add_plain(struct strbuf *b, const char *text, size_t len)
+void status_add_plain(struct strbuf *b, const char *text, size_t len)
 {
   for (; len; text++, len--) {
     char c = (unsigned char)*text < 32 || *text == 127 ? '?' : *text;
@@ -86,7 +86,7 @@ static void fault_text(struct status_text *s, uint32_t fault, const char *word,
   if (fault != TECS_FAULT_UNKNOWN && fault != TECS_FAULT_VALUE)
     return;
   LINE(s, ": '");
-  add_plain(&s->text, word, len);
+  status_add_plain(&s->text, word, len);
   if (fault == TECS_FAULT_UNKNOWN)
     LINE(s, "' is no setting (there are: start, readable, interval, duration, "
             "depth, zone, output)");
@@ -246,6 +246,22 @@ static void vm_lines(struct status_text *s, unsigned n,
   zones_line(s, n, vm);
   aborts_line(s, n, vm);
   log_line(s, n, vm);
+  if (s->traces)
+    status_traces(&s->text, s->target, &s->shm, n, vm);
+}
+
+/* Without an agent VMs have to be searched for: only when they are asked for.
+ */
+static void outside_vms_lines(struct status_text *s)
+{
+  struct session_vm vm[TECS_VMS];
+  unsigned n = session_find_vms(s->target, vm);
+  LINE(s, "vm.count: %u\n", n);
+  for (unsigned i = 0; i < n; i++) {
+    LINE(s, "vm.%u.layout: %s\n", i + 1, vm[i].layout);
+    LINE(s, "vm.%u.jit: %s\n", i + 1, vm[i].jit ? "on" : "off");
+    status_traces(&s->text, s->target, NULL, i + 1, &vm[i]);
+  }
 }
 
 static void count_vms(struct status_text *s)
@@ -268,6 +284,8 @@ static void count_vms(struct status_text *s)
 
 static void vms_lines(struct status_text *s)
 {
+  if (s->shm.fd < 0 && s->traces && s->no_agent.code == RESULT_NOAGENT)
+    outside_vms_lines(s);
   if (s->shm.fd < 0)
     return;
   s->vms = session_vms(s->target, &s->shm, s->vm);
@@ -325,7 +343,7 @@ static void thread_line(struct status_text *s, pid_t tid)
     return; /* gone */
   target_thread_comm(s->target, tid, comm);
   LINE(s, "thread.%d: %c ", (int)tid, state);
-  add_plain(&s->text, comm, strlen(comm));
+  status_add_plain(&s->text, comm, strlen(comm));
   if (target_thread_blocks(s->target, tid, SIGURG))
     LINE(s, " (blocks SIGURG: not sampled)");
   LINE(s, "\n");
@@ -452,7 +470,7 @@ static enum result compose(struct status_text *s, struct error *e)
   if (r == RESULT_NOAGENT)
     reach_why_no_agent(s->target, &s->no_agent);
   LINE(s, "process: %d ", (int)target_pid(s->target));
-  add_plain(&s->text, comm, strlen(comm));
+  status_add_plain(&s->text, comm, strlen(comm));
   LINE(s, "\n");
   agent_lines(s);
   vms_lines(s);
@@ -464,7 +482,7 @@ static enum result compose(struct status_text *s, struct error *e)
 
 int status_run(const struct options *o)
 {
-  struct status_text s = {.shm.fd = -1};
+  struct status_text s = {.shm.fd = -1, .traces = o->verbose};
   struct error e;
   enum result r = o->inject ? reach_open(o->pid, false, 0, &s.target, &e)
                             : target_open(o->pid, &s.target, &e);

@@ -164,6 +164,10 @@ void capture_reset(struct capture *c, uint32_t generation);
  * before stay in the count. */
 bool capture_take(struct capture *c, const struct capture_thread *th);
 
+/* Without a sample: writes the image of prototype pt of the VM at c->g, laid
+ * out as c->lay, unless it was written already; its id, 0: the ring is full. */
+uint32_t capture_function(struct capture *c, uint64_t pt);
+
 /* Changes when another prototype is at pt. */
 uint32_t capture_proto_key(struct vm_mem *m, const struct vm_layout *lay,
                            uint64_t pt);

@@ -184,6 +184,11 @@ uint32_t intern_proto(void *capture, uint64_t pt)
   return remember(c, e, pt, key);
 }
 
+uint32_t capture_function(struct capture *c, uint64_t pt)
+{
+  return intern_proto(c, pt);
+}
+
 /* ---- strings ---- */
 
 static uint32_t send_string(struct capture *c, uint64_t bytes, uint32_t len,

@@ -283,5 +283,35 @@ struct session_vm {
  * returns how many. */
 unsigned session_vms(struct target *t, const struct shm *shm,
                      struct session_vm vm[TECS_VMS]);
+/* The same of a process without an agent, by looking through all of its memory;
+ * found, tid and events stay 0. */
+unsigned session_find_vms(struct target *t, struct session_vm vm[TECS_VMS]);
+
+/* ---- what the JIT compiler has made (compiled.c) ---- */
+
+struct session_compiled {
+  uint32_t traceno;
+  uint32_t root;           /* of a side trace its root trace, else 0 */
+  uint32_t parent, exitno; /* of a side trace */
+  uint32_t stitched;       /* the trace that a root one goes on from; 0: none */
+  uint32_t link;           /* trace that it goes on in */
+  const char *linktype;    /* as jit.util has it */
+  uint64_t mcode;          /* address of its machine code, */
+  uint32_t szmcode;        /* and its bytes */
+  bool log;                /* its record log is there */
+  const char *start;       /* function and line; "?": could not be read */
+  const char *inlined; /* known by the log: the functions that it was recorded
+                          through, but the one that it starts in; "": none */
+};
+typedef void session_compiled_fn(void *ctx, const struct session_compiled *t);
+
+/* Calls fn for each trace of a VM, by number, as its memory shows them while it
+ * runs; shm NULL: there are no logs.  *changed: those that were left out, since
+ * they changed all the while.  UNSUPPORTED: the VM has no JIT compiler; PERM,
+ * with the cure: its memory may not be read; GONE, NOMEM. */
+enum result session_compiled_each(struct target *t, const struct shm *shm,
+                                  const struct session_vm *vm,
+                                  session_compiled_fn *fn, void *ctx,
+                                  unsigned *changed, struct error *e);
 
 #endif
