@@ -109,8 +109,8 @@ bool names_find(struct vm_mem *m, const struct vm_layout *lay, uint64_t pt,
 
 /* At the start: sets agent.late, and looks then for the Lua APIs there are. */
 void late_look(void);
-/* Of the sample that was just taken in this handler, of thread th: asks its VM for a moment
- * at which it can be installed into. */
+/* Of the sample that was just taken in this handler, of thread th: asks its VM
+ * for a moment at which it can be installed into. */
 void late_visit(struct capture *c, const struct capture_thread *th);
 
 /* ---- install.c: what the agent puts into a VM ---- */
