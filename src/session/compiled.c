@@ -21,7 +21,7 @@ enum {
   NINS_MAX = 65536,
   SZMCODE_MAX = 1 << 26,
   SIZEBC_MAX = 1 << 20, /* of functions that are named */
-  TRIES = 3,            /* at a trace that changes */
+  TRIES = 8,            /* at what changes */
   LATE_CALLS = 8,       /* at names: half a second at most */
 };
 
