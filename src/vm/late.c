@@ -11,6 +11,7 @@
 
 #define CALL_NS UINT64_C(50000000) /* CPU time of one call */
 #define REST_MAX 8 /* at most 2^8 calls between fruitless walks */
+#define TRIES 8    /* at a VM's layout */
 
 struct late_vm {
   struct late late;
@@ -59,10 +60,19 @@ static struct late_names *of_store(struct vm_store *s)
 
 /* ---- VMs ---- */
 
-static struct late_vm *add_vm(struct late_names *n, struct vm_mem *m,
-                              uint64_t g)
+/* The VM runs on: what it changes just now, as its traces, fits no layout for a
+ * moment. */
+static const struct vm_layout *layout_of(struct late_names *n, uint64_t g)
 {
-  const struct vm_layout *lay = vm_layout_get(vm_identify_global(m, g));
+  uint32_t id = VM_LAYOUT_UNKNOWN;
+  for (unsigned i = 0; i < TRIES && id == VM_LAYOUT_UNKNOWN; i++)
+    id = vm_identify_global(late_cache_begin(n->cache), g);
+  return vm_layout_get(id);
+}
+
+static struct late_vm *add_vm(struct late_names *n, uint64_t g)
+{
+  const struct vm_layout *lay = layout_of(n, g);
   struct late_vm **vm = realloc(n->vm, (n->vm_count + 1) * sizeof *vm);
   if (!vm)
     return NULL;
@@ -75,12 +85,12 @@ static struct late_vm *add_vm(struct late_names *n, struct vm_mem *m,
   return n->vm[n->vm_count++] = v;
 }
 
-static struct late_vm *vm_of(struct late_names *n, struct vm_mem *m, uint64_t g)
+static struct late_vm *vm_of(struct late_names *n, uint64_t g)
 {
   for (size_t i = 0; i < n->vm_count; i++)
     if (n->vm[i]->late.g == g)
       return n->vm[i];
-  return add_vm(n, m, g);
+  return add_vm(n, g);
 }
 
 /* ---- functions ---- */
@@ -88,7 +98,7 @@ static struct late_vm *vm_of(struct late_names *n, struct vm_mem *m, uint64_t g)
 static void ask(struct late_names *n, struct vm_mem *m, struct vm_store *s,
                 struct vm_image *im)
 {
-  struct late_vm *v = vm_of(n, m, im->g);
+  struct late_vm *v = vm_of(n, im->g);
   struct late_want w = {
       .proto = im->addr,
       .firstline = im->firstline,
