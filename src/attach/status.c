@@ -89,7 +89,7 @@ static void fault_text(struct status_text *s, uint32_t fault, const char *word,
   status_add_plain(&s->text, word, len);
   if (fault == TECS_FAULT_UNKNOWN)
     LINE(s, "' is no setting (there are: start, readable, interval, duration, "
-            "depth, zone, output)");
+            "depth, zone, output, log=off)");
   else
     LINE(s, "' is refused%s%s%s", good ? " (" : "", good ? good : "",
          good ? ")" : "");
