@@ -12,6 +12,7 @@ enum { REG_BASE = 1 /* rdx */, REG_PC = 3 /* rbx */, REG_RB = 6 /* rbp */ };
 enum {
   SAVED_WORDS = 8, /* a callee saves registers right below its return */
   SEARCHED_WORDS = 512,
+  LINKS_SEARCHED = 4096,
 };
 
 /* A builtin's fallback in C leaves its result where its frame was (lj_ffh_*,
@@ -33,6 +34,37 @@ static void overwritten_builtin(struct vm_walk *w, uint64_t *f, uint64_t *pc,
   }
 }
 
+/* Is entry the link by which the innermost frames, at f, were entered from C?
+ * true also when that cannot be seen. */
+static bool entered_by(struct vm_walk *w, uint64_t f, uint64_t entry)
+{
+  uint64_t bottom = thread_stack(w, w->L) + frame_words(w->lay) - 8;
+  for (unsigned i = 0; i < LINKS_SEARCHED; i++) {
+    if (f <= bottom)
+      return f < bottom;
+    uint64_t link = frame_link(w, f), delta = link & ~UINT64_C(7);
+    bool bytecode = link >= 0x10000 && !(link >> 47);
+    if ((link & 3) == FRAME_LUA && bytecode)
+      f = frame_below_call(w, f, link);
+    else if ((link & 3) == FRAME_C) /* or FRAME_CP */
+      return link == entry;
+    else if (!delta || delta >= LINK_MAX || delta > f)
+      return true;
+    else
+      f -= delta;
+  }
+  return true;
+}
+
+/* C code calls an object with a metamethod __call: SAVE_PC has the link to be
+ * while lj_meta_call runs, and L->base is the caller's (vm_x64.dasc,
+ * vmeta_call).  It stays there afterwards. */
+static bool about_to_enter(struct vm_walk *w, uint64_t f)
+{
+  uint64_t saved = cframe_saved_pc(w, w->cframe);
+  return saved < LINK_MAX && (saved & 3) == FRAME_C && !entered_by(w, f, saved);
+}
+
 /* L->base and the pc saved in the C frame: right whenever C code runs, since
  * the VM stores both before it calls out (vm_x64.dasc, SAVE_PC). */
 bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
@@ -49,6 +81,10 @@ bool leaf_saved(struct vm_walk *w, uint64_t *f, uint64_t *pc)
   }
   *f = base - 8;
   skip_bare_cframes(w, *f);
+  if (about_to_enter(w, *f)) {
+    walk_end_run(w);
+    skip_bare_cframes(w, *f);
+  }
   uint64_t saved = cframe_saved_pc(w, w->cframe);
   uint64_t pt = frame_proto(w, *f);
   *pc = pt && pc_in_proto(w, pt, saved) ? saved : 0;
@@ -126,9 +162,11 @@ static uint64_t border_in_interpreter(struct vm_walk *w)
   if (PC >= LINK_MAX || !base_in_stack(w, base))
     return 0;
   uint64_t link = frame_link(w, base - 8);
+  uint64_t saved = cframe_saved_pc(w, w->cframe);
   if ((link & ~UINT64_C(3)) != (PC & ~UINT64_C(3)))
-    /* vm_call and its like mark the C frame so until bytecode runs on it */
-    return cframe_saved_pc(w, w->cframe) == w->L && c_base(w, base) ? base : 0;
+    /* vm_call and its like mark the C frame so until bytecode runs on it,
+     * vmeta_call by the link */
+    return (saved == w->L || saved == PC) && c_base(w, base) ? base : 0;
   uint64_t fn = frame_func(w, base - 8);
   return is_function(w, fn) ? 0 : returning_to(w, base);
 }

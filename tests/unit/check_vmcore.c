@@ -165,6 +165,8 @@ static int probe_call(lua_State *L);
 static int probe_exit(lua_State *L);
 static int probe_vararg(lua_State *L);
 static int probe_helper(lua_State *L);
+static int probe_pending(lua_State *L);
+static int probe_entered(lua_State *L);
 
 static lua_State *new_vm(void)
 {
@@ -186,6 +188,8 @@ static lua_State *new_vm(void)
   lua_register(L, "probe_exit", probe_exit);
   lua_register(L, "probe_vararg", probe_vararg);
   lua_register(L, "probe_helper", probe_helper);
+  lua_register(L, "probe_pending", probe_pending);
+  lua_register(L, "probe_entered", probe_entered);
   return L;
 }
 
@@ -679,6 +683,59 @@ START_TEST(test_compiled_code_that_is_about_to_call)
          "end\n"
          "indexes() return 1\n",
          "2@3 0@6 | ");
+}
+END_TEST
+
+/* probe_pending(): C code calls an object; its C frame is there, the function
+ * is still being looked for (vm_x64.dasc, vmeta_call), by lj_meta_call. */
+static int probe_pending(lua_State *L)
+{
+  uint64_t cf[32] = {0}, *at = (uint64_t *)((char *)L + lay->L_cframe);
+  uint64_t was = *at, link = 5 << 3 | 1; /* 5 slots further on, FRAME_C */
+  int32_t nres = 1;
+  char *p = (char *)cf;
+  memcpy(p + lay->cframe_prev, &was, 8);
+  memcpy(p + lay->cframe_L, &L, vm_ref_size(lay));
+  memcpy(p + lay->cframe_PC, &link, vm_ref_size(lay));
+  memcpy(p + lay->cframe_nres, &nres, sizeof nres);
+  set_up_walk(L);
+  *at = (uint64_t)cf;
+  vm_walk_frames(&walk);
+  *at = was;
+  write_frames();
+  return 0;
+}
+
+/* probe_entered(): the metamethod, a Lua function, has called this one. */
+static int probe_entered(lua_State *L)
+{
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint32_t call = vm_load4(&mem, link_at(base) - 4);
+  base -= (lay->gc64 ? 16 : 8) + 8 * (uint64_t)(call >> 8 & 255);
+  uint64_t link = link_at(base);
+  uint64_t cf = vm_load8(&mem, (uint64_t)L + lay->L_cframe) & ~UINT64_C(3);
+  char saved[8], *at = (char *)cf + lay->cframe_PC;
+  ck_assert_uint_eq(link & 3, 1); /* FRAME_C */
+  memcpy(saved, at, vm_ref_size(lay));
+  set_up_walk(L);
+  memcpy(at, &link, vm_ref_size(lay));
+  vm_walk_frames(&walk);
+  memcpy(at, saved, vm_ref_size(lay));
+  write_frames();
+  return 0;
+}
+
+START_TEST(test_an_object_that_c_calls)
+{
+  expect("local function calls()\n"
+         " probe_pending() return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "| C 1@2 0@4 | ");
+  expect("call_back(function() probe_pending() return 1 end) return 1\n",
+         "| C 1@1 | C 0@1 | ");
+  expect("call_back(function() probe_entered() return 1 end) return 1\n",
+         "C 1@1 | C 0@1 | ");
 }
 END_TEST
 
@@ -1311,6 +1368,7 @@ int main(void)
   tcase_add_test(c, test_a_function_that_pcall_is_about_to_call);
   tcase_add_test(c, test_before_a_c_function_is_called);
   tcase_add_test(c, test_compiled_code_that_is_about_to_call);
+  tcase_add_test(c, test_an_object_that_c_calls);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
   tcase_add_test(c, test_a_helper_that_a_trace_calls);
   tcase_add_test(c, test_areas_are_not_read_again);
