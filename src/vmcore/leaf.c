@@ -371,10 +371,21 @@ static bool leaf_at_base(struct vm_walk *w, uint64_t base, uint64_t PC,
   return builtin;
 }
 
+/* On the way out to C L->cframe is the next one out, and L->base its, while the
+ * C frame is still being taken down (vm_leave_unw): BASE is the function's that
+ * has returned. */
+static bool has_left(struct vm_walk *w)
+{
+  return w->vm.vmstate == ~(int32_t)w->lay->vmst_c &&
+         w->cframe > w->sp + 8 * HELPER_WORDS;
+}
+
 bool leaf_in_asm(struct vm_walk *w, uint64_t *f, uint64_t *pc)
 {
   uint64_t base = w->reg[REG_BASE], PC = w->reg[REG_PC];
   *pc = 0;
+  if (has_left(w))
+    return leaf_saved(w, f, pc);
   if (leaf_at_border(w, f)) {
     w->vm.rule = 7;
     return true;

@@ -167,6 +167,7 @@ static int probe_vararg(lua_State *L);
 static int probe_helper(lua_State *L);
 static int probe_pending(lua_State *L);
 static int probe_entered(lua_State *L);
+static int probe_left(lua_State *L);
 
 static lua_State *new_vm(void)
 {
@@ -190,6 +191,7 @@ static lua_State *new_vm(void)
   lua_register(L, "probe_helper", probe_helper);
   lua_register(L, "probe_pending", probe_pending);
   lua_register(L, "probe_entered", probe_entered);
+  lua_register(L, "probe_left", probe_left);
   return L;
 }
 
@@ -563,7 +565,11 @@ static void walk_in_asm(lua_State *L, uint64_t base, uint64_t PC)
   reg[3] = PC;
   reg[TECS_REG_RIP] = walk.asm_lo + 16;
   walk.reg = reg;
+  int32_t *vmstate = (int32_t *)(walk.g + lay->g_vmstate), was = *vmstate;
+  if (was < 0)
+    *vmstate = ~0; /* LJ_VMST_INTERP: this is a C function */
   vm_walk_frames(&walk);
+  *vmstate = was;
   write_frames();
 }
 
@@ -736,6 +742,39 @@ START_TEST(test_an_object_that_c_calls)
          "| C 1@1 | C 0@1 | ");
   expect("call_back(function() probe_entered() return 1 end) return 1\n",
          "C 1@1 | C 0@1 | ");
+}
+END_TEST
+
+/* probe_left(): a builtin that this function has called from C has returned;
+ * the interpreter is about to take its C frame down (vm_x64.dasc,
+ * vm_leave_unw), with the builtin's base in BASE. */
+static int probe_left(lua_State *L)
+{
+  static uint64_t reg[TECS_REGS];
+  uint64_t base = vm_load8(&mem, (uint64_t)L + lay->L_base);
+  uint64_t inner = base + 8 * 6, link = (inner - base) | 5; /* FRAME_CP */
+  uint64_t fn = vm_load8(&mem, base - (lay->gc64 ? 16 : 8));
+  if (lay->gc64)
+    memcpy((char *)inner - 16, &fn, 8);
+  uint64_t slot = lay->gc64 ? link : (uint32_t)fn | link << 32;
+  memcpy((char *)inner - 8, &slot, 8);
+  set_up_walk(L);
+  reg[1] = inner;
+  reg[3] = base;
+  reg[TECS_REG_RIP] = walk.asm_lo + 16;
+  walk.reg = reg;
+  vm_walk_frames(&walk);
+  write_frames();
+  return 0;
+}
+
+START_TEST(test_the_way_out_to_c)
+{
+  expect("local function calls()\n"
+         " probe_left() return 1\n" /* 2 */
+         "end\n"
+         "calls() return 1\n",
+         "C 1@2 0@4 | ");
 }
 END_TEST
 
@@ -1369,6 +1408,7 @@ int main(void)
   tcase_add_test(c, test_before_a_c_function_is_called);
   tcase_add_test(c, test_compiled_code_that_is_about_to_call);
   tcase_add_test(c, test_an_object_that_c_calls);
+  tcase_add_test(c, test_the_way_out_to_c);
   tcase_add_test(c, test_a_vararg_frame_that_is_left);
   tcase_add_test(c, test_a_helper_that_a_trace_calls);
   tcase_add_test(c, test_areas_are_not_read_again);
