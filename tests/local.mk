@@ -282,6 +282,7 @@ EXTRA_DIST += \
 	tests/targets/rust/src/game.lua \
 	tests/targets/rust/src/main.rs \
 	tests/targets/segment.py \
+	tests/targets/soon.lua \
 	tests/targets/storm.c \
 	tests/targets/threads.c \
 	tests/targets/vms.c \

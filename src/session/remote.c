@@ -20,6 +20,7 @@
 #define PENDING_MAX 8u
 #define PENDING_EVERY (1 * MS)
 #define NAMES_FIRST (50 * MS) /* then twice as long, until each_second does */
+#define NAMES_NEW (250 * MS)  /* after functions that were met later */
 
 struct remote_slot {
   struct capture capture;
@@ -39,6 +40,7 @@ struct remote {
   bool again;        /* it has just been met */
   struct remote_near near;
   uint64_t next_names, names_step;
+  size_t named; /* functions when names were looked for */
   struct target_stop pending[PENDING_MAX];
   struct remote_slot *slot[TECS_SLOTS];
 };
@@ -304,15 +306,20 @@ static bool sample(struct session *s, struct thread *th, uint64_t now)
 /* ---- around it ---- */
 
 /* Functions have no names before they are looked for, and a process may end
- * soon: the first looks come early. */
+ * soon: the first looks come early.  So may a VM that came later, or a script:
+ * new functions are not left to the look of each second. */
 static void look_for_names(struct session *s, uint64_t now)
 {
   struct remote *r = s->remote;
+  if (r->next_names == UINT64_MAX && vm_store_functions(s->vm) != r->named)
+    r->next_names = now + NAMES_NEW;
   if (now < r->next_names || !s->acc->sent)
     return;
+  r->named = vm_store_functions(s->vm);
   if (r->names_step && same_image(s))
     vm_store_name_late(s->vm);
-  r->names_step = r->names_step ? 2 * r->names_step : NAMES_FIRST;
+  if (r->names_step <= SEC)
+    r->names_step = r->names_step ? 2 * r->names_step : NAMES_FIRST;
   r->next_names = r->names_step > SEC ? UINT64_MAX : now + r->names_step;
 }
 

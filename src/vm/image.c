@@ -191,6 +191,11 @@ struct vm_image *vm_image_next_unnamed(struct vm_store *s, size_t *cursor)
   return NULL;
 }
 
+size_t vm_store_functions(const struct vm_store *s)
+{
+  return s->image_count;
+}
+
 const char *vm_image_chunk(const struct vm_store *s, const struct vm_image *im)
 {
   return interner_text(s->texts, im->chunk_id);

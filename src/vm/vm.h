@@ -159,5 +159,7 @@ uint32_t vm_cframe_size(uint32_t layout);
  * without one (loaded before the agent, or as bytecode, or in a host without
  * an API).  Bounded work; call about once a second, and once at the end. */
 void vm_store_name_late(struct vm_store *s);
+/* Functions that were met so far, by their records; it only grows. */
+size_t vm_store_functions(const struct vm_store *s);
 
 #endif
