@@ -99,6 +99,7 @@ EXTRA_DIST += \
 	tests/cases/27.py \
 	tests/cases/28.py \
 	tests/cases/29.py \
+	tests/cases/31.py \
 	tests/cases/32.py \
 	tests/cases/34.py \
 	tests/cases/36.py \
