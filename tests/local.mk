@@ -94,6 +94,7 @@ EXTRA_DIST += \
 	tests/cases/12.py \
 	tests/cases/18.py \
 	tests/cases/19.py \
+	tests/cases/21.py \
 	tests/cases/23.py \
 	tests/cases/24.py \
 	tests/cases/27.py \
