@@ -17,8 +17,10 @@ end
 
 local function descriptors()
   local stat = io.open("/proc/self/stat")
-  local p, n = io.popen("ls /proc/" .. stat:read("*n") .. "/fd"), 0
+  local pid = stat:read("*n")
   stat:close()
+  -- when popen itself is done in this process
+  local p, n = io.popen("sleep 0.1; ls /proc/" .. pid .. "/fd"), 0
   for _ in p:lines() do n = n + 1 end
   p:close()
   return n
