@@ -81,6 +81,9 @@ EXTRA_DIST += \
 	tests/bench/measure.py \
 	tests/bench/run \
 	tests/bench/reclog \
+	tests/bench/threads \
+	tests/bench/threads.c \
+	tests/bench/threads.lua \
 	tests/bench/zones \
 	tests/bench/zones.lua \
 	tests/cases/01.py \
