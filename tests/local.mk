@@ -123,6 +123,7 @@ EXTRA_DIST += \
 	tests/cases/59.py \
 	tests/cases/61.py \
 	tests/cases/66.py \
+	tests/cases/67.py \
 	tests/cases/caselib.py \
 	tests/cases/run \
 	tests/cases/timed.lua \
