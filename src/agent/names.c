@@ -9,6 +9,7 @@
  * on the same thread in mid-write: an entry counts only with the right key,
  * which is stored last.
  */
+#include <sched.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -20,6 +21,7 @@ enum {
   ENTRIES = 1 << 18, /* 4 MB of address space, touched where used */
   PROBES = 64,
   TEXTS = 1 << 17, /* places in the index of texts, by hash */
+  YIELDS = 1000,
 };
 #define ARENA_BYTES (UINT32_C(16) << 20) /* a name is stored once */
 
@@ -41,6 +43,15 @@ static void *reserve(size_t bytes)
   return p == MAP_FAILED ? NULL : p;
 }
 
+/* Another thread is at it, which takes some microseconds; it may be one that a
+ * fork has left behind, or this one, further out: not for ever. */
+static bool made_by_another(const volatile uint32_t *state)
+{
+  for (unsigned i = 0; i < YIELDS && atomic_acquire(state) == 1; i++)
+    sched_yield();
+  return atomic_acquire(state) == 2;
+}
+
 static bool prepare(void)
 {
   static volatile uint32_t state; /* 1: being made, 2: there, 3: failed */
@@ -49,7 +60,7 @@ static bool prepare(void)
     return true;
   if (!__atomic_compare_exchange_n(&state, &none, 1u, false, __ATOMIC_ACQ_REL,
                                    __ATOMIC_RELAXED))
-    return false; /* another thread is at it: these few stay unnamed */
+    return made_by_another(&state);
   arena = reserve(ARENA_BYTES);
   text_index = reserve(TEXTS * sizeof *text_index);
   struct entry *t = reserve(ENTRIES * sizeof *t);
