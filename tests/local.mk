@@ -283,6 +283,7 @@ EXTRA_DIST += \
 	tests/targets/recorded.lua \
 	tests/targets/profile_contract.lua \
 	tests/targets/profile_steps.lua \
+	tests/targets/reused.lua \
 	tests/targets/rust/Cargo.toml \
 	tests/targets/rust/src/engine.rs \
 	tests/targets/rust/src/game.lua \

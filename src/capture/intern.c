@@ -86,7 +86,11 @@ void intern_meet(struct capture *c, uint64_t addr, uint32_t key)
 uint32_t capture_proto_key(struct vm_mem *m, const struct vm_layout *lay,
                            uint64_t pt)
 {
-  uint64_t h = vm_ref(m, lay, pt + lay->pt_chunkname);
+  uint64_t chunk = vm_ref(m, lay, pt + lay->pt_chunkname);
+  uint64_t h = chunk * 31;
+  /* memory is used again, also that of the chunk's name */
+  if (vm_plausible(chunk))
+    h += vm_load4(m, chunk + lay->str_hash);
   h = h * 31 + vm_ref(m, lay, pt + lay->pt_lineinfo);
   h = h * 31 + vm_load4(m, pt + lay->pt_firstline);
   h = h * 31 + vm_load4(m, pt + lay->pt_numline);
