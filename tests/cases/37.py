@@ -7,7 +7,7 @@ import threading
 import time
 
 import caselib
-from caselib import busy, state_of
+from caselib import BUSY_IDEAL, busy, state_of
 
 MODES = []
 
@@ -58,7 +58,5 @@ def killed(c, tools, r):
     c.least("samples after that", r.attach(duration=1).total, 20)
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

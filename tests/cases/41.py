@@ -3,7 +3,7 @@
 import re
 import time
 
-from caselib import Run, busy
+from caselib import BUSY_IDEAL, Run, busy
 
 MODES = ["off", "on"]
 
@@ -52,7 +52,5 @@ def more(c, tools, folder):
             r.end()
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

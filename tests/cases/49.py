@@ -6,7 +6,7 @@ import signal
 import subprocess
 import time
 
-from caselib import Profile, Run, account, busy, lint_file, state_of
+from caselib import BUSY_IDEAL, Profile, Run, account, busy, lint_file, state_of
 
 MODES = ["off"]
 AGENT = True  # about what is written, whoever samples
@@ -117,7 +117,5 @@ def launched(c, tools):
                f"{s.returncode}", p.total > 700 and s.returncode in (1, 130))
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

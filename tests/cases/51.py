@@ -2,7 +2,7 @@
 # The VM comes late by dlopen(RTLD_DEEPBIND), twice, at two addresses.
 import re
 
-from caselib import Run, busy, general as usual
+from caselib import BUSY_IDEAL, Run, busy, general as usual
 
 MODES = ["off", "on"]
 ATTACH = ["--wait", "10"]
@@ -35,7 +35,5 @@ def more(c, tools, folder):
         r.end()
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

@@ -3,7 +3,7 @@
 import re
 
 import caselib
-from caselib import busy
+from caselib import BUSY_IDEAL, busy
 
 MODES = ["off", "on"]
 
@@ -31,7 +31,5 @@ def more(c, tools, folder):
            seen[0] and seen[0] == seen[1])
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

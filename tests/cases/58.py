@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # No room in /dev/shm, or a read-only one: the agent and the game do without.
-from caselib import Run, busy, os
+from caselib import BUSY_IDEAL, Run, busy, os
 
 MODES = ["off", "on"]
 ENV = {"CASE_KIND": "tiny"}
@@ -28,7 +28,5 @@ def more(c, tools, folder):
             r.end()
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

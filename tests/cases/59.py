@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import tempfile
 
-from caselib import Profile, Run, busy, re
+from caselib import BUSY_IDEAL, Profile, Run, busy, re
 
 MODES = ["off", "on"]
 ROOT = True
@@ -88,7 +88,5 @@ def memory(c, r):
                st.st_uid == OWNER and not st.st_mode & 0o077)
 
 
-R = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
-IDEAL = (R + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
-         + R + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+IDEAL = BUSY_IDEAL
 TRUTH = {}

@@ -106,6 +106,11 @@ def busy(c, p, main=chunk("busy.lua")):
     c.least("main > update or draw > hot", p.part(lambda s: bool(whole(s))), 0.97)
 
 
+_MAIN = "_start;main;lua_pcall;main chunk (/x/busy.lua);"
+BUSY_IDEAL = (_MAIN + "update (/x/busy.lua:4);hot (/x/busy.lua:3)_[N] 667\n"
+              + _MAIN + "draw (/x/busy.lua:5);hot (/x/busy.lua:3)_[N] 333\n")
+
+
 # ---- running ----
 
 ACCOUNT = re.compile(
