@@ -420,8 +420,3 @@ enum result session_compiled_each(struct target *t, const struct shm *shm,
   free(r);
   return res;
 }
-
-unsigned session_find_vms(struct target *t, struct session_vm vm[TECS_VMS])
-{
-  return find_vms(t, vm);
-}

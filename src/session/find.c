@@ -54,7 +54,7 @@ static void scan_map(struct search *s, const struct target_map *map)
   }
 }
 
-unsigned find_vms(struct target *t, struct session_vm vm[TECS_VMS])
+unsigned session_find_vms(struct target *t, struct session_vm vm[TECS_VMS])
 {
   struct target_maps maps = {0};
   struct outside mem;

@@ -360,7 +360,7 @@ static void search(struct session *s)
   struct remote *r = s->remote;
   struct session_vm vm[TECS_VMS];
   struct vm_mem mem = {0};
-  unsigned n = find_vms(s->t, vm);
+  unsigned n = session_find_vms(s->t, vm);
   pages_begin(r->pages);
   pages_mem(r->pages, &mem);
   for (unsigned i = 0; i < n; i++)

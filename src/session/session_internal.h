@@ -255,11 +255,6 @@ size_t pages_copy(struct pages *p, void *to, uint64_t from, size_t n);
  * returns how many. */
 unsigned pages_used(const struct pages *p, uint64_t number[PAGES_KEPT]);
 
-/* ---- find.c ---- */
-
-/* VMs of a process without an agent; returns how many. */
-unsigned find_vms(struct target *t, struct session_vm vm[TECS_VMS]);
-
 /* ---- penalty.c ---- */
 
 /* Adds rows of the sources PENALTY and, with objects, BYTECODE.  GONE: there is

@@ -293,7 +293,7 @@ static void look_at_vms(struct session_trace *s)
   if (!s->outside)
     s->vms = session_vms(s->t, &s->shm, s->vm);
   else if (!s->vms)
-    s->vms = find_vms(s->t, s->vm);
+    s->vms = session_find_vms(s->t, s->vm);
   acc->deaf = acc->replaced = acc->withdrawn = acc->waiting = 0;
   acc->jit_off = acc->unknown = 0;
   for (unsigned i = 0; i < s->vms; i++) {
