@@ -153,15 +153,12 @@ uint64_t lines_walk_const(const struct lines_walk *w, uint32_t ref,
   const uint8_t *at = t->ir + (size_t)(ref - t->nk) * 8;
   unsigned n = lines_ops(t->irset, ops);
   *op = at[5] < n ? ops[at[5]] : LINES_OP_NOP;
-  if (is_address(*op) && !t->gc64) {
+  if (is_number(*op) && t->irset == LINES_IR_20)
+    *op = LINES_OP_NOP;
+  if (is_number(*op) || (is_address(*op) && t->gc64))
+    memcpy(&value, at + 8, 8);
+  else if (is_address(*op))
     memcpy(&value, at, 4);
-    return value;
-  }
-  if (!is_address(*op) && (!is_number(*op) || t->irset == LINES_IR_20)) {
-    *op = is_number(*op) ? LINES_OP_NOP : *op;
-    return 0;
-  }
-  memcpy(&value, at + 8, 8);
   return *op == LINES_OP_KGC ? value & ADDRESS : value;
 }
 
